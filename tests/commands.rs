@@ -202,7 +202,7 @@ fn no_command_writes_its_result_into_a_sealed_dataset() {
     pack(&dir, "a", &[]);
     for args in [
         &["report", "a", "-o", "a/page.html"][..],
-        &["batch", "a", "-o", "a/page.html"],
+        &["batch", "a", "--step", "0", "-o", "a/page.html"],
         &["diagnose", "a", "--ranks", "a"],
     ] {
         fails(dir.path(), args, 2, "lies in the folder of the dataset");
