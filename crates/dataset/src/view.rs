@@ -6,7 +6,7 @@ use crate::own_digest::{own_digest_holds, with_own_digest};
 use crate::{
     Digest, FieldRecord, FileRecord, MANIFEST, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection,
 };
-use packhorse_core::{Code, Error, FileKind, Kind, Limits, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -165,7 +165,7 @@ impl DatasetView {
             Err(e) if e.is_absent() => return Err(named(Error::content("is missing"))),
             opened => opened?,
         };
-        let bytes = input.read_all(self.selection.bytes.min(Limits::default().blob))?;
+        let bytes = input.read_all(self.selection.bytes)?;
         if bytes.len() as u64 != self.selection.bytes || Digest::of(&bytes) != self.selection.blake3 {
             return Err(named(Error::content("its bytes do not have the digest that view.json records")));
         }

@@ -166,6 +166,8 @@ impl<'a> Inputs<'a> {
         let known = || self.readable.get().map(PathBuf::as_path).or(path.parent());
         let still_reads = || known().is_some_and(|known| self.store.stat(known, true).is_ok());
         match error.kind() {
+            // A server that may not say whether it is there.
+            Kind::Environment if error.is_absent() && error.code() == Code::NoPermission => error,
             Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
                 .with_code(Code::InputVanished)
                 .hint("restore it, or plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")

@@ -93,8 +93,13 @@ impl Found {
 
     /// Copies in progress count with their final length.
     fn reserved(&mut self, staging: &Path) {
-        let locks = entries(staging).filter(|(name, _, meta)| meta.is_file() && name.starts_with(LOCK));
-        self.used = locks.fold(self.used, |used, (_, _, meta)| used.saturating_add(meta.len()));
+        for (_, path, meta) in entries(staging).filter(|(name, _, meta)| meta.is_file() && name.starts_with(LOCK)) {
+            match Lock::take(&path) {
+                // Of a process that was killed.
+                Ok(Some(_lock)) => drop(std::fs::remove_file(&path)),
+                _ => self.used = self.used.saturating_add(meta.len()),
+            }
+        }
     }
 }
 
