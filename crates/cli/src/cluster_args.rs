@@ -36,7 +36,7 @@ pub(crate) const CPUS: usize = 4;
 
 /// `--jobs` of the tasks, which run on other machines.
 fn of_task(jobs: Arg) -> Arg {
-    jobs.help(format!("The number of compute threads of a task, and of the CPUs that it requests [default: {CPUS}]"))
+    jobs.help(format!("Compute threads of a task, and CPUs that it requests [default: {CPUS}]"))
 }
 
 /// How the work is divided.

@@ -81,6 +81,12 @@ fn digits<T: DecimalType>(array: &ArrayRef) -> ArrayRef {
 /// The decoded values of a dictionary array.
 fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     let dictionary = array.as_any_dictionary_opt().ok_or_else(|| mismatch(array.data_type(), "a dictionary"))?;
+    // Of many values only those that these rows have.
+    let few = match array.len() < dictionary.values().len() {
+        true => Some(arrow_select::dictionary::garbage_collect_any_dictionary(dictionary).map_err(damaged)?),
+        false => None,
+    };
+    let dictionary = few.as_ref().and_then(|few| few.as_any_dictionary_opt()).unwrap_or(dictionary);
     // Views, so that a text is there once, however many rows have it.
     let values = match dictionary.values().data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => elements(dictionary.values(), &DataType::Utf8View)?,

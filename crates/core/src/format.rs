@@ -206,7 +206,7 @@ pub struct Sealed<'a> {
     pub members: &'a dyn Fn(usize) -> Result<Members>,
 }
 
-/// Checks rows before they are written: a `Content` error names a sample that can't be.
+/// Checks rows before they are written. A `Content` error names a sample that can't be written.
 pub type RowCheck = Box<dyn Fn(&Rows) -> Result<()> + Send + Sync>;
 
 /// Writes one format with settled options.
@@ -241,7 +241,7 @@ pub trait Sink: Send + Sync {
     /// The bytes that a field of `bytes` input bytes takes up in a shard, for cutting shards by size.
     fn size_of(&self, bytes: u64) -> u64;
 
-    /// The bytes of a shard without fields, for the same.
+    /// The bytes of a shard without samples, for cutting shards by size.
     fn frame(&self) -> u64 {
         0
     }

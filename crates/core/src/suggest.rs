@@ -29,7 +29,7 @@ pub fn nearest_path(store: &dyn Store, path: &Path) -> Option<PathBuf> {
     let names = store.list(folder).unwrap_or_default();
     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
     let name = path.file_name()?.to_string_lossy();
-    // A link to a missing file has the name itself.
+    // The folder also lists a link to a missing file.
     let found = nearest(&name, names.iter().map(AsRef::as_ref)).filter(|found| *found != name)?;
     Some(path.with_file_name(found))
 }

@@ -112,7 +112,9 @@ impl AdoptJob<'_> {
             return Err(Error::config(message).in_input(shard.path.display()));
         }
         let longest = LONGEST_NAME - RECEIPT_SUFFIX.len().max(INDEX_SUFFIX.len());
-        if let Some(shard) = found.shards.iter().find(|shard| shard.name.len() > longest) {
+        // Keys of objects may be longer.
+        let is_local = Location::url(self.folder).is_none();
+        if let Some(shard) = found.shards.iter().find(|shard| is_local && shard.name.len() > longest) {
             let message = format!(
                 "has a name of more than {longest} bytes before the suffix, too long for the files that adopting writes beside it; rename it"
             );

@@ -5,7 +5,7 @@
 
 use crate::Recipe;
 use crate::keyed_source::inherit_sources;
-use crate::new_keys::{NewKeys, keys_in};
+use crate::new_keys::{NewKeys, keys_in, overlap};
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{difference, same};
@@ -23,7 +23,6 @@ use packhorse_dataset::{
 use packhorse_storage::Staging;
 use packhorse_transform::{Transform, without_text_field};
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -310,13 +309,17 @@ impl Base {
             let (mut left_out, mut there) = (None, None);
             for entry in plan.entries(shard)? {
                 let entry = entry?;
+                // Numbers of documents are positions.
+                if entry.run().is_some_and(|(piece, _)| piece.by_position) {
+                    continue;
+                }
                 let rows = entry.run().map(|(_, rows)| rows);
                 if found.len() >= SUSPECTS || new.lack(&entry.key, rows.as_ref()) {
                     continue;
                 }
                 let left_out = left_out.get_or_insert_with(|| self.left_out(store, &shard.name));
                 if let Some(rows) = rows {
-                    // They may have keys of their own, or positions as numbers.
+                    // They may have keys of their own.
                     let there = there.get_or_insert_with(|| keys_in(store, &self.dir, &shard.name));
                     let row = new.row_there(&entry.key, &rows, there);
                     found.extend(row.map(|row| PlannedKey { key: entry.key, rows: Some(row..row + 1) }));
@@ -472,13 +475,6 @@ const SUSPECTS: usize = 1000;
 
 /// Shards whose keys are looked at in one go.
 const SHARDS: usize = 64;
-
-fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
-    match (one, two) {
-        (Some(one), Some(two)) => one.start < two.end && two.start < one.end,
-        (one, two) => one.is_none() && two.is_none(),
-    }
-}
 
 fn names_of(plan: &PlanReader) -> BTreeSet<String> {
     plan.shards().iter().map(|shard| shard.name.clone()).collect()

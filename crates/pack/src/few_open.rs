@@ -11,7 +11,7 @@ const MOST: usize = 64;
 
 type OpenFile = (PathBuf, Arc<dyn Input>);
 
-/// Opens files, and keeps the last ones open.
+/// Opens files, and keeps the 64 open that were opened last.
 #[derive(Clone)]
 pub(crate) struct FewOpen {
     store: Arc<dyn Store>,

@@ -50,11 +50,8 @@ impl NewKeys {
 
     /// The first of these rows of a table that may be among them by its number, and whose key is one of `there`.
     pub(crate) fn row_there(&self, table: &str, rows: &Range<u64>, there: &BTreeSet<String>) -> Option<u64> {
-        let start = format!("{table}/");
-        let of_table = there.range(start.clone()..).map_while(|key| Some((key, key.strip_prefix(&start)?)));
-        let numbers = of_table.filter_map(|(key, number)| Some((key, number.parse().ok()?)));
-        let mut shared = numbers.filter(|(key, number)| rows.contains(number) && **key == row_key(table, *number));
-        shared.find_map(|(_, number)| (!self.lack(table, Some(&(number..number + 1)))).then_some(number))
+        let is_there = |row: &u64| there.contains(&row_key(table, *row));
+        rows.clone().find(|row| is_there(row) && !self.lack(table, Some(&(*row..row + 1))))
     }
 
     /// Whether a sample with this key, or one of these rows, is surely not among them.
@@ -63,6 +60,14 @@ impl NewKeys {
         let Some(rows) = rows else { return self.samples.binary_search(&hash).is_err() };
         let first = self.runs.partition_point(|(other, end, _)| (*other, *end) <= (hash, rows.start));
         self.runs.get(first).is_none_or(|(other, _, start)| *other != hash || *start >= rows.end)
+    }
+}
+
+/// Whether two samples can be one: both are, or both are rows and share some.
+pub(crate) fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => one.start < two.end && two.start < one.end,
+        (one, two) => one.is_none() && two.is_none(),
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) enum ReadAheadItem<B> {
 }
 
 /// The entries of a block.
-type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
+pub(crate) type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
 /// A block that is being read, with its share of the memory budget.
 type Pending<'a> = ReadAheadItem<(PendingBlock, Option<ByteShare<'a>>)>;
 /// A block that was read, with its share of the memory budget.
 type Ready<'a> = ReadAheadItem<(SampleBlock, Option<ByteShare<'a>>)>;
 
 /// Groups consecutive entries into block requests.
-struct BlockRequests<I: Iterator<Item = Result<PlanEntry>>> {
+pub(crate) struct BlockRequests<I: Iterator<Item = Result<PlanEntry>>> {
     entries: Peekable<I>,
     /// Whether large samples are copied in pieces.
     copies: bool,
@@ -72,6 +72,11 @@ impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
 }
 
 impl<I: Iterator<Item = Result<PlanEntry>>> BlockRequests<I> {
+    /// The requests of `entries`; with `copies` large samples come one by one.
+    pub(crate) fn new(entries: I, copies: bool) -> Self {
+        Self { entries: entries.peekable(), copies }
+    }
+
     /// The run `first` with those near behind it.
     fn near(&mut self, first: PlanEntry) -> Vec<PlanEntry> {
         let mut runs = vec![first];
@@ -98,7 +103,7 @@ pub(crate) struct ReadAhead<'a, I: Iterator<Item = Result<PlanEntry>>> {
 impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
     /// A read-ahead without requests. If the sink `copies`, large samples come one by one, unread.
     pub(crate) fn new(entries: I, copies: bool) -> Self {
-        let requests = BlockRequests { entries: entries.peekable(), copies };
+        let requests = BlockRequests::new(entries, copies);
         Self { requests, waiting: None, pending: VecDeque::new(), bytes: 0 }
     }
 
@@ -185,8 +190,7 @@ mod tests {
             Ok(serde_json::from_str::<PlanEntry>(&text).unwrap())
         };
         let sizes = [0, 3 << 30, 0, 1, BLOCK_BYTES, 5];
-        let entries = sizes.map(entry).into_iter().peekable();
-        let blocks = BlockRequests { entries, copies: false }.map(|block| match block.unwrap() {
+        let blocks = BlockRequests::new(sizes.map(entry).into_iter(), false).map(|block| match block.unwrap() {
             ReadAheadItem::Block(entries) => entries.iter().map(PlanEntry::bytes).collect::<Vec<u64>>(),
             ReadAheadItem::Large(_) | ReadAheadItem::Run(_) => Vec::new(),
         });

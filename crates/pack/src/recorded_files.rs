@@ -3,6 +3,7 @@
 use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
+use crate::watch::stems;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{
     Digest, FileRecord, MANIFEST, Manifest, PART, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name,
@@ -43,8 +44,7 @@ impl NamedShards {
 
     /// The shard that has the file `name`: its own, or one whose name begins with its name and a dot; the longest such.
     fn of_file(&self, name: &str) -> Option<&ShardRecord> {
-        let stems = name.rmatch_indices('.').filter_map(|(dot, _)| name.get(..dot));
-        let at = std::iter::once(name).chain(stems).find_map(|name| self.places.get(name))?;
+        let at = std::iter::once(name).chain(stems(name)).find_map(|name| self.places.get(name))?;
         self.manifest.shards.get(*at)
     }
 }
@@ -154,7 +154,9 @@ impl FirstReadCheck {
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fails = |failure: &mut Option<Error>, error: &Error| {
-            *failure = Some(error).filter(|error| error.kind() == Kind::Environment).cloned();
+            if error.kind() == Kind::Environment {
+                *failure = Some(error.clone());
+            }
         };
         let shard = {
             let Checked { recorded, shards, failure } = &mut *lock();

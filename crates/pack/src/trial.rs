@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::pack_context::PackContext;
 use crate::plan::{Estimate, Growth, LONG_TEXT, Plan, Segment, TEXT, TrialPiece};
-use crate::runs::follows;
+use crate::read_ahead::{BlockRequests, ReadAheadItem};
 use crate::sample_block::SampleBlock;
 use crate::spans::TARGET;
 use arrow_array::cast::AsArray;
@@ -79,7 +79,7 @@ fn packed(
                 for (piece, done) in chain {
                     let blocks = read(reader, &piece.entries);
                     scope.spawn(move |_| {
-                        let packed = blocks.and_then(|blocks| PackedPiece::of(conversion, reader, (piece, blocks)));
+                        let packed = blocks.and_then(|blocks| PackedPiece::of(conversion, reader, piece, blocks));
                         let _ = done.set(match packed {
                             Err(e) if e.kind() == Kind::Limit && policy == OnError::Fail => Err(e),
                             packed => passing(packed),
@@ -99,10 +99,12 @@ fn read(reader: &BlockReader<'_>, entries: &[PlanEntry]) -> Result<Vec<SampleBlo
         blocks.push(block);
         Ok(())
     };
-    for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none() || follows(a, b)) {
-        match entries {
-            runs @ [run, ..] if run.run().is_some() => reader.run(runs, OrderedTransformer::raw(&mut push))?,
-            samples => push(reader.read(samples.to_vec())?)?,
+    // In blocks as large as those of packing, which limits count for.
+    for request in BlockRequests::new(entries.iter().cloned().map(Ok), false) {
+        match request? {
+            ReadAheadItem::Run(runs) => reader.run(&runs, OrderedTransformer::raw(&mut push))?,
+            ReadAheadItem::Block(samples) => push(reader.read(samples)?)?,
+            ReadAheadItem::Large(sample) => push(reader.read(vec![sample])?)?,
         }
     }
     Ok(blocks)
@@ -135,11 +137,13 @@ impl PackedPiece {
     fn of(
         conversion: &Conversion,
         reader: &BlockReader<'_>,
-        (piece, blocks): (&TrialPiece, Vec<SampleBlock>),
+        piece: &TrialPiece,
+        blocks: Vec<SampleBlock>,
     ) -> Result<Self> {
         let told = piece.entries.iter().any(|entry| entry.json.is_some()).then_some("json");
         let text = blocks.iter().flat_map(|block| &block.rows).map(|rows| text_bytes(rows, told)).sum::<u64>() as f64;
-        let given = piece.positions().map(|positions| text / positions.max(1) as f64);
+        let positions = piece.positions().filter(|positions| *positions > 0);
+        let given = positions.map(|positions| text / positions as f64);
         let mut rows = Vec::new();
         for block in blocks {
             rows.extend(reader.transformed(block)?.rows);
@@ -200,8 +204,8 @@ fn growth(
     Some(Growth { segments, fixed, error })
 }
 
-/// About the bytes of documents per byte of text, if some are so long that pieces hold none, or much more than their
-/// range; otherwise `None`. Rather too many, by two standard errors: small shards are better than too large ones.
+/// The estimated bytes of documents per byte of text, plus two standard errors: small shards are better than too large
+/// ones. `None` unless documents are so long that pieces hold none, or much more than their range.
 fn usual_of_long(given: &[f64]) -> Option<f64> {
     if !given.iter().any(|given| *given == 0.0 || *given > 1.5) {
         return None;

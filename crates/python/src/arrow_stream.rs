@@ -98,7 +98,7 @@ impl Batches {
         self.sized(read)
     }
 
-    /// The rows, by whose bytes the next are as many.
+    /// Takes the rows, and notes their size, which decides how many come next.
     fn sized(&mut self, read: Result<(u64, RecordBatch), ArrowError>) -> Result<RecordBatch, ArrowError> {
         let (held, rows) = read?;
         self.held = held;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most messages that are kept until Python takes them.
 const MESSAGES: usize = 1000;
 
-/// Most shards of which it is known that they were told of.
+/// The most shards that are remembered as told.
 const TOLD: usize = 1 << 20;
 
 /// A running loader, from a state on without an end.
@@ -31,7 +31,7 @@ pub(crate) struct PyPipeline {
     handover: Handover<Running>,
     counters: Arc<LoaderCounters>,
     messages: Arc<Messages>,
-    /// Whether to make a batch may take long.
+    /// Whether making a batch may take long.
     is_long: bool,
 }
 
@@ -59,6 +59,9 @@ impl Observer for Messages {
             _ => return,
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MESSAGES {
+            return;
+        }
         // Each sample of a lost shard has the same, which is told once.
         if let Event::Skipped(error) = event
             && error.sample().is_none()
@@ -72,9 +75,7 @@ impl Observer for Messages {
                 told.insert(hash);
             }
         }
-        if kept.len() < MESSAGES {
-            kept.push(message);
-        }
+        kept.push(message);
     }
 }
 

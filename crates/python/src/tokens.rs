@@ -151,7 +151,7 @@ impl Running {
 }
 
 impl RunningLoader for Running {
-    /// With the state the batches left.
+    /// The state, and the number of batches left.
     type Progress = (TokenState, u64);
 
     fn progress(&self) -> Self::Progress {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 /// Samples whose keys are read at a time, and about the bytes that they may have in tables.
 const AT_ONCE: u64 = 1 << 16;
 const BYTES: u64 = 64 << 20;
+/// Rows that are read before their size in memory is known.
+const FIRST: u64 = 8;
 
 /// Missing keys that an error names.
 const SHOWN: usize = 3;
@@ -21,10 +23,8 @@ impl Dataset {
         let samples = self.len();
         let alone = self.keys_alone()?;
         // Tars have an index of their keys; rows of tables are read whole.
-        let at_once = match alone.shards().iter().any(|shard| shard.is_table()) {
-            true => (BYTES / alone.mean().max(1)).clamp(1, AT_ONCE),
-            false => AT_ONCE,
-        };
+        let is_table = alone.shards().iter().any(|shard| shard.is_table());
+        let (stored, mut at_once) = (alone.mean(), if is_table { FIRST } else { AT_ONCE });
         let reader = Reader::new(alone, Vec::new(), ReadOptions::in_order());
         let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
         let mut from = 0;
@@ -38,6 +38,9 @@ impl Dataset {
                 each(number, block.key(row).unwrap_or_default())?;
             }
             from = to;
+            if is_table {
+                at_once = (BYTES / stored.max(block.mean())).clamp(1, AT_ONCE);
+            }
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Opens shard `number` by other means than its store, and says whether a nearer copy is there soon.
+/// Opens shard `number` by other means than its store, and says whether a nearer copy will be there soon.
 pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<(Box<dyn Input>, bool)> + Send + Sync>;
 
 /// The open shards of all readers of this process.
@@ -48,7 +48,8 @@ pub(crate) struct Opened {
     used: AtomicU64,
     /// When it is opened again, for a nearer copy.
     until: Option<Instant>,
-    _counted: OpenShard,
+    /// On a server they hold no file.
+    _counted: Option<OpenShard>,
 }
 
 impl std::fmt::Debug for Opened {
@@ -91,6 +92,8 @@ pub(crate) struct Shards {
     most: usize,
     /// The most of all readers of the process, as far as this one can close some.
     most_of_all: usize,
+    /// The shards that it keeps all the same.
+    least: usize,
     clock: AtomicU64,
     map: bool,
     verify: Verify,
@@ -105,6 +108,7 @@ impl Shards {
             opening: Mutex::default(),
             most: options.open.min(descriptors / 2).max(1),
             most_of_all: descriptors / 4 * 3,
+            least: (descriptors / 32).clamp(8, 512),
             clock: AtomicU64::new(0),
             map: options.access == Access::Map,
             verify: options.verify,
@@ -140,7 +144,8 @@ impl Shards {
         });
         let opened = Arc::new(opened?);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        while open.len() >= self.most || OPEN.load(Ordering::Relaxed) > self.most_of_all {
+        let is_full = |open: usize| open >= self.least && OPEN.load(Ordering::Relaxed) > self.most_of_all;
+        while open.len() >= self.most || is_full(open.len()) {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
             if oldest.and_then(|oldest| open.remove(&oldest)).is_none() {
                 break;
@@ -156,7 +161,10 @@ impl Shards {
         let found = Arc::clone(open.get(&number)?);
         drop(open);
         if found.until.is_some_and(|until| Instant::now() >= until) {
-            self.close(number);
+            let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+            if open.get(&number).is_some_and(|now| Arc::ptr_eq(now, &found)) {
+                open.remove(&number);
+            }
             return None;
         }
         found.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -191,8 +199,10 @@ impl Shards {
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
-        let until = soon.then(|| Instant::now() + SOON);
-        Ok(Opened { input, map, content, table, checksums, used, until, _counted: OpenShard::new() })
+        // To open it may mean to hash all of it.
+        let until = (soon && (vouched || self.verify != Verify::Full)).then(|| Instant::now() + SOON);
+        let _counted = input.local_path().map(|_| OpenShard::new());
+        Ok(Opened { input, map, content, table, checksums, used, until, _counted })
     }
 }
 

@@ -156,7 +156,7 @@ impl Reader {
             Some(members) => {
                 let all = (0..members.samples().min(LOOKED_AT)).flat_map(|sample| members.of(sample));
                 let (half, bytes) = all.fold((0, 0), |(half, bytes), member| {
-                    (half + if wanted(member.field) { 2 * member.len } else { 0 }, bytes + member.len)
+                    (half + if self.columns.reads(member.field) { 2 * member.len } else { 0 }, bytes + member.len)
                 });
                 half >= bytes
             }

@@ -55,6 +55,11 @@ impl RequestedColumns {
         }
     }
 
+    /// Whether the bytes of a member of this name are read.
+    pub(crate) fn reads(&self, field: &str) -> bool {
+        self.iter().enumerate().any(|(at, column)| !self.present.contains(&at) && column.rank(field).is_some())
+    }
+
     /// Calls `each` with each column, by its position, and the member of the sample that it has, in the order of the columns.
     pub(crate) fn members<'m, I>(&self, members: impl Fn() -> I, mut each: impl FnMut(usize, ShardMember<'m>))
     where

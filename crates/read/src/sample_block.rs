@@ -321,7 +321,7 @@ impl SampleBlock {
         self.used as u64 + self.row_bytes()
     }
 
-    /// The bytes of one of its samples as they were read, about, but at least one; files that are mapped into memory don't count.
+    /// The mean bytes of a sample as read, at least 1. Mapped files count as 0.
     pub fn mean(&self) -> u64 {
         (self.read_bytes() / (self.len() as u64).max(1)).max(1)
     }

@@ -30,7 +30,7 @@ pub(crate) struct ZipMember {
 /// as bytes. Folders are dropped.
 pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<ZipMember>, Vec<String>)> {
     let end = EndOfDirectory::find(bytes)?;
-    // It lies inside the file.
+    // The directory is a part of the file, which bounds it.
     let size = limits.blob(end.size)?;
     let directory = end.directory(bytes, size)?;
     let mut rest: &[u8] = &directory;

@@ -2,7 +2,10 @@
 //! pushed.
 
 use crate::groups;
-use packhorse_core::{Error, FieldType, KEY, Result, RowCheck, Rows, Schema, SchemaRef, add_sizes};
+use packhorse_core::{
+    Error, Field, FieldType, KEY, Result, RowCheck, Rows, Schema, SchemaRef, add_sizes, element_width,
+};
+use std::sync::Arc;
 
 /// The most bytes of a group and of a value, so that 32-bit offsets suffice for every reader.
 pub(crate) const MOST: u64 = 1_000_000_000;
@@ -15,7 +18,7 @@ pub(crate) const BLOBS: u64 = 32_000_000;
 /// The most bytes of a piece of any other group: encoders need 12 bytes more for each number in a list.
 pub(crate) const PIECE: u64 = 8_000_000;
 
-/// The most bytes of a sample in row groups, which are read column by column.
+/// The most bytes of a sample in row groups, which are read column by column: some columns of the largest values.
 pub(crate) const SAMPLE: u64 = 8 * MOST;
 /// The most bytes of a sample in record batches, each of which is read in one piece of at most 2 GiB.
 pub(crate) const SAMPLE_OF_BATCH: u64 = 2 * MOST;
@@ -59,7 +62,19 @@ impl GroupLimit {
     }
 }
 
-/// The check of the sizes of rows of `schema`, each of at most `sample` bytes; `None` where all values are small.
+/// The most bytes of a group of `rows` rows.
+pub(crate) fn most_of(schema: &Schema, rows: usize) -> u64 {
+    let width = |field: &Arc<Field>| match FieldType::of(field).ok()? {
+        FieldType::Scalar(element) => element_width(&element),
+        FieldType::Tensor { element, shape } => Some(element_width(&element)? * shape.iter().product::<usize>()),
+        _ => None,
+    };
+    let row = schema.fields().iter().filter(|field| field.name() != KEY).map(width).sum::<Option<usize>>();
+    // With room for the key.
+    row.map_or(MOST, |row| MOST.min((row as u64 + 64).saturating_mul(rows as u64)))
+}
+
+/// The check of the sizes of rows of `schema`, each of at most `sample` bytes; `None` where all fields are scalars.
 pub(crate) fn size_check(schema: &Schema, sample: u64) -> Option<RowCheck> {
     let scalar = |kind| matches!(kind, Ok(FieldType::Scalar(_)));
     let vary = schema.fields().iter().any(|field| field.name() != KEY && !scalar(FieldType::of(field)));

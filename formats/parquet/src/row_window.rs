@@ -137,7 +137,7 @@ impl RowWindows {
             let of = end - start;
             let share = |all: u64| (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
             let known = self.footer.leaves.iter().all(|leaf| self.footer.pages(group, *leaf).is_some());
-            // By size in the file: a page is decoded for each piece that has rows of it.
+            // By the size in the file: smaller pieces would decode the same page several times.
             let pieces = if known { share(self.footer.bytes(group)).div_ceil(PIECE).max(1) } else { 1 };
             let bytes = share(self.footer.decoded(group));
             let window = RowWindow { group, rows: from - start..to - start, of, bytes };

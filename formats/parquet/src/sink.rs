@@ -1,7 +1,7 @@
 //! The sink: samples as Parquet shards.
 
 use crate::contain::parquet_error;
-use crate::cut::{GATHERED, GroupLimit, MOST, PIECE, SAMPLE, Then, size_check};
+use crate::cut::{GATHERED, GroupLimit, PIECE, SAMPLE, Then, most_of, size_check};
 use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
@@ -37,9 +37,9 @@ impl Sink for ParquetSink {
         true
     }
 
-    fn gathers(&self, _: &SchemaRef) -> u64 {
+    fn gathers(&self, schema: &SchemaRef) -> u64 {
         // An encoded group, and a piece of it: its rows, their copies, and the levels of lists.
-        self.options.row_group.map_or(GATHERED, |_| MOST) + 12 * PIECE
+        self.options.row_group.map_or(GATHERED, |rows| most_of(schema, rows)) + 12 * PIECE
     }
 
     fn suffix(&self) -> &'static str {

@@ -206,7 +206,6 @@ fn many_columns_are_those_that_were_written() {
     }
 }
 
-/// Pieces of a row group that are too large to be decoded beside others come one after another, whatever stood before them.
 /// Zeros take almost no bytes in a file.
 #[test]
 fn blocks_are_as_large_in_memory_as_others_where_values_repeat() {
@@ -234,6 +233,7 @@ fn blocks_are_as_large_in_memory_as_others_where_values_repeat() {
     }
 }
 
+/// Pieces of a row group that are too large to be decoded beside others come one after another, whatever stood before them.
 #[test]
 fn pieces_of_large_rows_follow_small_rows() {
     let sizes = [10usize, 10, 5 << 20, 5 << 20, 5 << 20, 5 << 20, 10, 10];

@@ -84,7 +84,7 @@ impl<'a> TreeRows<'a> {
                 Err(error) if error.kind() == Kind::Limit && count > 1 => self.rows = count / 2,
                 done => {
                     self.next = entries.end;
-                    self.rows = self.most.min(self.rows.saturating_mul(2));
+                    self.rows = self.most.min(self.rows.saturating_add((self.rows / 8).max(1)));
                     return done.map(Some);
                 }
             }

@@ -23,6 +23,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Append) -> Result<ExitCod
     }
     let Packed { report, manifest, stored } = session.append(dir, recipe)?;
     context.progress.finish();
+    pack::warn_of_empty(context, &manifest);
     let (mut value, mut text) = pack::summary(dir, &report, Some(&manifest), stored, start);
     text.push_str(&format!(
         "  {} in {} now\n",

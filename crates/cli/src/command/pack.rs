@@ -107,7 +107,7 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
 }
 
 /// Shards of text without a sample. They are cut by positions, and no document begins within a long one.
-fn warn_of_empty(context: &CommandContext<'_>, manifest: &Manifest) {
+pub(super) fn warn_of_empty(context: &CommandContext<'_>, manifest: &Manifest) {
     let empty = manifest.shards.iter().filter(|shard| shard.samples == 0).count();
     // Nothing here tells which shards samples were left out of.
     if empty > 0 && manifest.skipped == 0 && manifest.samples > 0 {
@@ -231,6 +231,7 @@ fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) ->
 }
 
 fn sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) -> (Value, String) {
+    warn_of_empty(context, manifest);
     context.progress.finish();
     let mut text = format!(
         "sealed {}: {} in {} ({}), root digest {}\n",

@@ -17,14 +17,16 @@ const PIECES: Range<u64> = 32..1024;
 const PIECES_A_SHARD: u64 = 8;
 /// Rows are decoded in blocks, which may be large: at most two pieces for this many bytes of input.
 const ROWS: u64 = 64 << 20;
-/// The least bytes of a piece of text, which holds the documents that start in it…
+/// The least bytes of a piece of text, which holds the documents that start in it.
 pub(crate) const TEXT: u64 = 1 << 20;
-/// …and if such pieces hold none.
+/// The same for a second trial, if no piece of the first one held a document.
 pub(crate) const LONG_TEXT: u64 = 32 << 20;
 /// The most values of rows that are tried, a key counted as three: bytes say little of rows that compress well.
 const VALUES: u64 = 32 << 20;
-/// The most bytes that a guessed byte becomes: a line of one becomes a member of a tar.
-const MOST_GROWTH: u64 = 512;
+/// The most bytes that a guessed byte becomes, about…
+const MOST_GROWTH: u64 = 4;
+/// …and one of text in a tar, of which a line of one byte becomes a member.
+const MOST_GROWTH_OF_LINES: u64 = 512;
 /// Larger entries are not tried.
 const LARGE: u64 = 64 << 20;
 
@@ -96,7 +98,10 @@ impl Plan {
         }
         let bytes = |item: &PlanItem| sizes.row(&self.listing, item).saturating_mul(item.count.into());
         let total = self.order.iter().map(bytes).fold(0, u64::saturating_add);
-        (total > limit / MOST_GROWTH).then_some(total)
+        let tables = self.listing.tables();
+        let of_lines = !tables.is_empty() && tables.iter().all(|table| !matches!(table.kind, Items::Samples));
+        let growth = if of_lines && !sizes.sink.typed() { MOST_GROWTH_OF_LINES } else { MOST_GROWTH };
+        (total > limit / growth).then_some(total)
     }
 
     /// Divides the order, of `total` guessed bytes, into segments with their pieces to try. A piece of text has about

@@ -94,8 +94,8 @@ macro_rules! settings {
     (@default $default:expr) => { $default };
 }
 
-/// The settings that [`Recipe::take`] set, also to their defaults: [`Session::append`](crate::Session::append) leaves them as they are.
-/// They decide no byte otherwise, so all are equal.
+/// The names of settings that [`Recipe::take`] was given. [`Session::append`](crate::Session::append) does not replace
+/// these settings by those of the dataset. Recipes that differ in this only are equal.
 #[derive(Clone, Debug, Default)]
 pub struct NamedSettings(pub(crate) BTreeSet<&'static str>);
 

@@ -126,9 +126,10 @@ class Dataset:
         return bool(self._ours.find([key])[0])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        step = self._ours.at_once()
-        for start in range(0, len(self), step):
-            numbers = list(range(start, min(start + step, len(self))))
+        start = 0
+        while start < len(self):
+            numbers = list(range(start, min(start + self._ours.at_once(), len(self))))
+            start += len(numbers)
             try:
                 samples = self._ours.samples(numbers)
             except ContentError:

@@ -38,10 +38,13 @@ impl From<&FileRecord> for CacheFile {
 
 impl CacheFile {
     /// The name without the endings of its last component, by which parts of a dataset are selected, so that files of
-    /// one shard stay together. Endings are words: `laion-1.0-00000.tar.idx` has two.
+    /// one shard stay together. Endings are words with at most one digit: `laion-1.0-00000.tar.bz2` has two.
     pub(super) fn stem(&self) -> &str {
         let is_ending = |part: &str| {
-            part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+            let digits = part.bytes().filter(u8::is_ascii_digit).count();
+            part.starts_with(|c: char| c.is_ascii_alphabetic())
+                && part.bytes().all(|b| b.is_ascii_alphanumeric())
+                && digits <= 1
         };
         let last = self.name.rfind('/').map_or(0, |at| at + 1);
         let dots = self.name.match_indices('.').map(|(at, _)| at).filter(|at| *at >= last);
@@ -75,6 +78,7 @@ mod tests {
         for name in ["a.b/shard-1.tar", "a.b/shard-1.tar.idx", "a.b/shard-1"] {
             assert_eq!(named(name).stem(), "a.b/shard-1");
         }
+        assert_eq!(named("train.part00.tar").stem(), "train.part00");
         for name in ["laion-1.0-00000.tar", "laion-1.0-00000.tar.zst", "laion-1.0-00000.receipt.json"] {
             assert_eq!(named(name).stem(), "laion-1.0-00000");
         }

@@ -30,7 +30,7 @@ tokio::task_local! {
 struct Signing {
     /// How its path ends: the bucket and the key; empty for a listing.
     end: String,
-    /// The key, with a slash before it, which is the whole path where the bucket is part of the host.
+    /// The key, with a slash before it: the whole path where the bucket is part of the host.
     key: String,
     request: Mutex<Option<HttpRequest>>,
 }

@@ -16,7 +16,7 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, nearest_half, numpy_number, numpy_type,
+    DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, named_number, nearest_half, numpy_type,
     shortest_half,
 };
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// The Arrow type for the setting's type `name`.
 pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
     let number = || {
-        let bits = name.strip_prefix(['i', 'u', 'f']).filter(|bits| ["8", "16", "32", "64"].contains(bits))?;
-        numpy_number(name.chars().next()?, bits.parse::<usize>().ok()? / 8)
+        let words = [("i", "int"), ("u", "uint"), ("f", "float")];
+        words.iter().find_map(|(short, long)| named_number(&format!("{long}{}", name.strip_prefix(short)?)))
     };
     Ok(match name {
         "bool" => DataType::Boolean,

@@ -36,17 +36,18 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     Ok((header.width.into(), header.height.into(), header.orientation()))
 }
 
-/// Refuses coding processes, samplings and scans that zune-jpeg does not support: arithmetic, lossless, hierarchical, a
-/// first channel with fewer samples than another, channels in scans of their own.
+/// Refuses coding processes and samplings that zune-jpeg does not support: arithmetic, lossless, hierarchical, a
+/// first channel with fewer samples than another.
 pub(super) fn require_usual(bytes: &[u8]) -> Result<()> {
     JpegHeader::read(bytes)?.require_usual()
 }
 
-/// Width, height and channels of a strip or tile of a TIFF; the errors of [`require_usual`].
+/// Width, height and channels of a strip or tile of a TIFF. Refuses what zune-jpeg does not decode.
 #[cfg(feature = "image")]
 pub(super) fn strip(bytes: &[u8]) -> Result<(u32, u32, u8)> {
     let header = JpegHeader::read(bytes)?;
     header.require_usual()?;
+    header.require_joined()?;
     Ok((header.width.into(), header.height.into(), header.components))
 }
 
@@ -59,6 +60,7 @@ pub(super) fn has_more(bytes: &[u8]) -> bool {
 pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
     let header = JpegHeader::read(bytes)?;
     header.require_usual()?;
+    header.require_joined()?;
     require_end(bytes)?;
     let (space, channels) = match header.components {
         1 => (ColorSpace::Luma, 1),

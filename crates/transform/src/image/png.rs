@@ -91,7 +91,8 @@ pub(super) fn rewrite(
         return Err(Error::content("is an animated PNG, which can't be resized or turned; leave it out"));
     }
     let raster = edit(read(&mut reader)?, exact)?;
-    encode(&raster, reader.info(), Notes::of(bytes).exif.as_deref(), as_stored, keep)
+    let exif = keep.exif.then(|| Notes::of(bytes).exif).flatten();
+    encode(&raster, reader.info(), exif.as_deref(), as_stored, keep)
 }
 
 fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
@@ -142,7 +143,7 @@ fn encode(raster: &Raster, from: &Info<'_>, exif: Option<&[u8]>, as_stored: bool
     let failed = |error| Error::content(format!("can't be encoded as a PNG ({error}); leave it out"));
     let mut out = Vec::with_capacity(raster.data.len() / 2 + 1024);
     let mut info = info(raster, from, as_stored, keep);
-    let exif = exif.filter(|_| keep.exif).and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
+    let exif = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
     info.exif_metadata = exif.map(Cow::Owned);
     let (indexed, bits) = (info.color_type == ColorType::Indexed, info.bit_depth as u8);
     let mut encoder = Encoder::with_info(&mut out, info).map_err(failed)?;

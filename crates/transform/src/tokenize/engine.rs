@@ -219,8 +219,11 @@ impl Fast {
         let steps = self.tokenizer.get_normalizers();
         match spelling.spelled(ids, text) {
             (_, at) if at == text.len() => None,
-            _ if steps.is_empty() => spelling.mended(ids, text, &self.reference.json),
-            _ => spelling.mended(ids, &normal(steps.iter(), text).ok()?, &self.reference.json),
+            spelled if steps.is_empty() => spelling.mended(ids, text, spelled, &self.reference.json),
+            _ => {
+                let text = normal(steps.iter(), text).ok()?;
+                spelling.mended(ids, &text, spelling.spelled(ids, &text), &self.reference.json)
+            }
         }
     }
 

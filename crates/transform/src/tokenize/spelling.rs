@@ -10,6 +10,11 @@ use tokenizers::pipeline::{PipelineModel, PipelineTokenizer};
 use tokenizers::utils::byte_level::char_to_byte;
 use tokenizers::vocab::bucket_vocab_store::key_and_hash;
 
+/// The most bytes of a word that is looked for.
+const LONGEST: usize = 1 << 10;
+/// More ids than any vocabulary has.
+const MOST_IDS: u32 = 1 << 24;
+
 /// The bytes of all tokens, by their ids.
 pub(super) struct Spelling {
     bytes: Vec<u8>,
@@ -21,7 +26,7 @@ impl Spelling {
     /// That of a tokenizer whose ids are below `vocabulary`; `None` if its vocabulary is not one of bytes.
     pub(super) fn new(tokenizer: &PipelineTokenizer, vocabulary: u32) -> Option<Self> {
         let model = tokenizer.get_model();
-        if !matches!(model, PipelineModel::BPE(model) if model.is_byte_level()) {
+        if vocabulary > MOST_IDS || !matches!(model, PipelineModel::BPE(model) if model.is_byte_level()) {
             return None;
         }
         let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
@@ -49,19 +54,27 @@ impl Spelling {
         (ids.len(), at)
     }
 
-    /// The tokens of a text, if one of `ids` stands for a word that only shares its hash. `json` is the tokenizer.
-    pub(super) fn mended(&self, ids: &[u32], text: &str, json: &str) -> Option<Vec<u32>> {
-        let (spelled, at) = self.spelled(ids, text);
+    /// The tokens of a text of which the first `spelled` tokens spell `at` bytes, if the next one stands for a word that only shares its
+    /// hash. `json` is the tokenizer.
+    pub(super) fn mended(
+        &self,
+        ids: &[u32],
+        text: &str,
+        (spelled, at): (usize, usize),
+        json: &str,
+    ) -> Option<Vec<u32>> {
         let (before, [wrong, after @ ..]) = ids.split_at_checked(spelled)? else { return None };
         let left = text.as_bytes().get(at..)?;
-        let rest = after.iter().map(|id| self.token(*id).len()).sum();
-        let (word, rest) = left.split_at_checked(left.len().checked_sub(rest)?)?;
-        let hash = |bytes| key_and_hash(bytes).1 >> 32;
-        let spells = self.spelled(after, std::str::from_utf8(rest).ok()?) == (after.len(), rest.len());
-        if !spells || hash(word) != hash(self.token(*wrong)) {
-            return None;
-        }
-        Some([before, &merged(json, word)?, after].concat())
+        let hash = |word: &[u8]| key_and_hash(word).1 >> 32;
+        let wanted = hash(self.token(*wrong));
+        let mut words = (1..=left.len().min(LONGEST)).filter_map(|len| left.split_at_checked(len));
+        let (word, rest) = words.find(|(word, _)| hash(word) == wanted)?;
+        let rest = std::str::from_utf8(rest).ok()?;
+        let after = match self.spelled(after, rest) {
+            (_, at) if at == rest.len() => after.to_vec(),
+            spelled => self.mended(after, rest, spelled, json)?,
+        };
+        Some([before, &merged(json, word)?, &after].concat())
     }
 
     fn token(&self, id: u32) -> &[u8] {

@@ -27,12 +27,16 @@ pub(crate) fn rows(message: &Message<'_>, columns: usize, body: u64) -> Result<u
 /// The bytes per entry of `field` and of the fields inside, in the order of the nodes of a message.
 pub(crate) fn widths(field: &Field, all: &mut Vec<u64>) {
     all.push(match field.data_type() {
+        DataType::Null | DataType::Struct(_) | DataType::FixedSizeList(..) => 0,
         DataType::Dictionary(key, _) => element_width(key).unwrap_or(0) as u64,
-        other => element_width(other).unwrap_or(0) as u64,
+        // At least the offsets, or the view, of values of any length.
+        other => element_width(other).unwrap_or(16) as u64,
     });
     match field.data_type() {
         DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => widths(inner, all),
         DataType::Map(inner, _) => widths(inner, all),
+        DataType::Union(inner, _) => inner.iter().for_each(|(_, field)| widths(field, all)),
+        DataType::RunEndEncoded(ends, inner) => [ends, inner].into_iter().for_each(|field| widths(field, all)),
         DataType::Struct(inner) => inner.iter().for_each(|field| widths(field, all)),
         _ => {}
     }

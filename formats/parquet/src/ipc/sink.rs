@@ -1,7 +1,7 @@
 //! The sink: samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
-use crate::cut::{BLOBS, GroupLimit, MOST, SAMPLE_OF_BATCH, Then, size_check};
+use crate::cut::{BLOBS, GroupLimit, SAMPLE_OF_BATCH, Then, most_of, size_check};
 use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored_schema::{StoredSchema, Style, plain};
@@ -33,9 +33,9 @@ impl Sink for IpcSink {
         true
     }
 
-    fn gathers(&self, _: &SchemaRef) -> u64 {
+    fn gathers(&self, schema: &SchemaRef) -> u64 {
         // A batch, and its copy with those of its columns that are converted.
-        self.options.batch.map_or(BLOBS, |_| 2 * MOST)
+        self.options.batch.map_or(BLOBS, |rows| 2 * most_of(schema, rows))
     }
 
     fn suffix(&self) -> &'static str {

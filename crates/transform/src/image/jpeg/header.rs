@@ -27,9 +27,9 @@ pub(super) struct JpegHeader<'a> {
     icc: Vec<(u8, u8, &'a [u8])>,
     /// Whether a channel has more samples across than the first.
     is_uneven: bool,
-    /// Whether a channel has not one sample a pixel.
+    /// Whether a channel may have fewer samples than the picture has pixels.
     is_subsampled: bool,
-    /// Whether the first scan has some of the channels only.
+    /// Whether the first scan of a picture that is not progressive has some of the channels only.
     is_divided: bool,
     /// Whether scans have restarts.
     has_restarts: bool,
@@ -46,7 +46,8 @@ impl<'a> JpegHeader<'a> {
         for segment in Segments::new(bytes) {
             match segment? {
                 (SOS, body) if header.components > 0 => {
-                    header.is_divided = body.first().is_some_and(|channels| *channels < header.components);
+                    header.is_divided =
+                        header.process < 2 && body.first().is_some_and(|channels| *channels < header.components);
                     let mut all = header.is_divided.then(|| Segments::new(bytes)).into_iter().flatten();
                     header.has_restarts = all.any(|segment| segment.is_ok_and(|(marker, _)| marker == DRI));
                     return Ok(header);
@@ -108,15 +109,22 @@ impl<'a> JpegHeader<'a> {
             0..=2 if self.is_uneven => {
                 "a JPEG whose first channel has fewer samples than another, which few programs read"
             }
-            0 | 1 if self.is_divided && (self.is_subsampled || self.has_restarts) => {
-                "a JPEG with one scan after another for its channels, which few programs write"
-            }
             0..=2 => return Ok(()),
             9 | 10 => "an arithmetic-coded JPEG, which few programs read",
             3 | 7 | 11 | 15 => "a lossless JPEG, which few programs read",
             _ => "a hierarchical JPEG, which few programs read",
         };
         Err(Error::content(format!("is {name}; convert it or leave it out")))
+    }
+
+    /// Refuses scans of single channels that zune-jpeg decodes to noise.
+    pub(super) fn require_joined(&self) -> Result<()> {
+        match self.is_divided && (self.is_subsampled || self.has_restarts) {
+            true => Err(Error::content(
+                "is a JPEG with one scan after another for its channels, which few programs write; convert it or leave it out",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The ICC profile joined from its chunks; `None` if one is missing.

@@ -35,6 +35,7 @@ impl JpegReader {
             return Ok(());
         }
         header.require_usual()?;
+        header.require_joined()?;
         // zune-jpeg can panic on contradictory sampling factors.
         contain(|| decode_filled(&header.agreed(bytes), ColorSpace::RGB, out))
             .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))

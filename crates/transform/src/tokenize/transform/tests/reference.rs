@@ -132,6 +132,7 @@ fn a_word_whose_hash_is_that_of_a_token_has_the_tokens_of_the_reference() {
     let file = zstd::decode_all(std::fs::File::open(data.join("tokenizers/gpt2.json.zst")).unwrap()).unwrap();
     let json = String::from_utf8(file).unwrap();
     assert_eq!(ids(&json, "stmbclq"), [301, 2022, 565, 80]);
+    assert_eq!(ids(&json, "stmbclq.stmbclq"), [301, 2022, 565, 80, 13, 301, 2022, 565, 80]);
     // Normalized texts are checked too.
     let composed = json.replacen(r#""normalizer": null"#, r#""normalizer": {"type": "NFC"}"#, 1).replacen(
         r#""normalizer":null"#,
