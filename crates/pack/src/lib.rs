@@ -80,6 +80,7 @@ mod scan;
 mod seal;
 mod session;
 mod shard_packer;
+mod shard_stems;
 mod spans;
 mod status;
 mod steps;

@@ -3,7 +3,7 @@
 use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
-use crate::watch::stems;
+use crate::shard_stems::shard_stems;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{
     Digest, FileRecord, MANIFEST, Manifest, PART, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name,
@@ -44,7 +44,7 @@ impl NamedShards {
 
     /// The shard that has the file `name`: its own, or one whose name begins with its name and a dot; the longest such.
     fn of_file(&self, name: &str) -> Option<&ShardRecord> {
-        let at = std::iter::once(name).chain(stems(name)).find_map(|name| self.places.get(name))?;
+        let at = std::iter::once(name).chain(shard_stems(name)).find_map(|name| self.places.get(name))?;
         self.manifest.shards.get(*at)
     }
 }

@@ -6,9 +6,9 @@ use crate::part_errors::of_missing;
 use crate::plans::{open_plan, open_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
+use crate::shard_stems::shard_stems;
 use crate::stored_plan::{unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
-use crate::watch::stems;
 use crate::without_inputs::lacks_inputs;
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
@@ -228,7 +228,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
 
 /// Those of the shards called `names` that damaged files are of: the longest name that a file's name begins with.
 fn of_damages<'n>(names: &BTreeSet<&'n str>, damages: &[Damage]) -> BTreeSet<&'n str> {
-    damages.iter().filter_map(|damage| stems(&damage.file).find_map(|stem| names.get(stem)).copied()).collect()
+    damages.iter().filter_map(|damage| shard_stems(&damage.file).find_map(|stem| names.get(stem)).copied()).collect()
 }
 
 /// The status of a dataset whose plan can't be read.

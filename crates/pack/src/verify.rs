@@ -7,9 +7,9 @@ use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::parallel_map::parallel_map;
 use crate::plans::{count_plans, open_plans};
+use crate::shard_stems::shard_stems;
 use crate::stored_plan::{read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
-use crate::watch::stems;
 use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
     Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, counted,
@@ -444,7 +444,7 @@ impl Verifier<'_> {
                 let [errors, listings] = [ERRORS, LISTINGS].map(|folder| self.out.join(folder));
                 let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), errors, listings]
                     .contains(&self.out.join(&name));
-                let is_known = known.contains(&name) || stems(&text).any(|stem| unread.contains(stem));
+                let is_known = known.contains(&name) || shard_stems(&text).any(|stem| unread.contains(stem));
                 if is_known || ours || is_beside(&name) || folders.contains(&*name) {
                     continue;
                 }

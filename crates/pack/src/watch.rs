@@ -5,6 +5,7 @@ use crate::part_errors::of_missing;
 use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
+use crate::shard_stems::shard_stems;
 use crate::stored_plan::{threads, unless_late, valid_receipt};
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::{PartError, PlanReader, RECEIPT_SUFFIX, ShardFrame};
@@ -187,14 +188,9 @@ impl Watch {
     /// The shard that a file belongs to, by its name up to one of its dots.
     fn shard_of(&self, file: &str) -> Option<usize> {
         let name = |i: &usize| self.plan.shards().get(*i).map(|shard| shard.name.as_str());
-        let mut found = stems(file).filter_map(|stem| self.by_name.binary_search_by_key(&Some(stem), name).ok());
+        let mut found = shard_stems(file).filter_map(|stem| self.by_name.binary_search_by_key(&Some(stem), name).ok());
         self.by_name.get(found.next()?).copied()
     }
-}
-
-/// What the shard of a file may be called, the longest first: its name up to each dot.
-pub(crate) fn stems(file: &str) -> impl Iterator<Item = &str> {
-    file.rmatch_indices('.').filter_map(|(end, _)| file.get(..end))
 }
 
 impl Snapshot {
@@ -233,12 +229,6 @@ impl std::fmt::Debug for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_is_of_the_shard_with_the_longest_name() {
-        assert_eq!(stems("a.b.tar").collect::<Vec<_>>(), ["a.b", "a"]);
-        assert_eq!(stems("a").count(), 0);
-    }
 
     #[test]
     fn the_rate_is_that_of_the_last_ten_minutes() {

@@ -4,7 +4,7 @@ use crate::column_type::{ColumnType, TypeInference};
 use crate::options::{Delimiter, Header, Settings};
 use crate::row_reader::{RowReader, text};
 use csv::ByteRecord;
-use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef, some_of};
+use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef, counted, some_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -193,7 +193,8 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
     let record = records.record();
     if record.len() != names.len() {
         let first = if settings.header == Header::Comment { "the comment before the rows" } else { "the first line" };
-        let what = format!("has {} fields, but {first} has {}", record.len(), names.len());
+        let fields = counted(record.len() as u64, "field");
+        let what = format!("has {fields}, but {first} has {}", names.len());
         let fault = records.fault(&what);
         let is_first = records.place().row == 0;
         // As R's write.table does.
