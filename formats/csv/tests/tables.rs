@@ -146,12 +146,12 @@ fn a_key_column_comes_first() {
 #[test]
 fn a_bad_line_is_named() {
     for (text, what) in [
-        (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, but the first line has 2"),
-        (b"a,b\n1,2\n3", "line 3: has 1 fields, but the first line has 2"),
-        (b"a,b\n1,2\n\n\n3\n", "line 5: has 1 fields, but the first line has 2"),
-        (b"a,b\r\n1,2\r\n3\r\n", "line 3: has 1 fields, but the first line has 2"),
-        (b"a,b\r\n1,2\r\n\r\n3", "line 4: has 1 fields, but the first line has 2"),
-        (b"a,b\r\n1,\"2\r\n2\"\r\n3\r\n", "line 4: has 1 fields, but the first line has 2"),
+        (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 field, but the first line has 2"),
+        (b"a,b\n1,2\n3", "line 3: has 1 field, but the first line has 2"),
+        (b"a,b\n1,2\n\n\n3\n", "line 5: has 1 field, but the first line has 2"),
+        (b"a,b\r\n1,2\r\n3\r\n", "line 3: has 1 field, but the first line has 2"),
+        (b"a,b\r\n1,2\r\n\r\n3", "line 4: has 1 field, but the first line has 2"),
+        (b"a,b\r\n1,\"2\r\n2\"\r\n3\r\n", "line 4: has 1 field, but the first line has 2"),
         (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, but the first line has 2"),
         (
             b"a,b\n1,\xff\n",
