@@ -56,7 +56,7 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         std::fs::read_to_string(path).context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?;
     let mut flags = Vec::new();
     for (key, value) in table(&text)? {
-        // INPUT alone is a key among the arguments that are no flags.
+        // Of the arguments without a flag, only INPUT is a key.
         let is_key = |arg: &&Arg| named(arg, &key) && (!arg.is_positional() || key == "input");
         let known = |of: &Command| of.get_arguments().any(|arg| is_key(&arg));
         if key == "config" || !(known(command) || known(program)) {
