@@ -201,8 +201,8 @@ impl Fast {
         // The engine fails on a word without any token if the tokenizer has no unknown token.
         encoded.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
         let ids = PipelineToken::cast_slice(out).get(before..).unwrap_or_default();
-        let is_delicate = |id: &&u32| delicate.is_some_and(|delicate| delicate.ids.binary_search(id).is_ok());
-        if let Some(id) = ids.iter().find(is_delicate).copied() {
+        let of_delicate = |delicate: &Delicate| ids.iter().find(|id| delicate.ids.binary_search(id).is_ok()).copied();
+        if let Some(id) = delicate.and_then(of_delicate) {
             out.truncate(before);
             return self.refer(text, &format_args!("for texts with the added token {id}"), out);
         }

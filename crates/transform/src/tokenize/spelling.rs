@@ -20,6 +20,8 @@ pub(super) struct Spelling {
     bytes: Vec<u8>,
     /// Where each token ends in `bytes`; it begins where the one before it ends.
     ends: Vec<usize>,
+    /// Of each token its first eight bytes, and which bits of them it has; no bits of a longer one.
+    heads: Vec<(u64, u64)>,
 }
 
 impl Spelling {
@@ -38,15 +40,38 @@ impl Spelling {
             }
             ends.push(bytes.len());
         }
-        Some(Self { bytes, ends })
+        Some(Self::of(bytes, ends))
+    }
+
+    fn of(bytes: Vec<u8>, ends: Vec<usize>) -> Self {
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let token = |(start, end): (usize, &usize)| bytes.get(start..*end).unwrap_or_default();
+        let heads = starts.zip(&ends).map(token).map(|token| {
+            let (mut head, mut bits) = ([0; 8], [0; 8]);
+            if token.len() <= 8 {
+                head.iter_mut().zip(token).for_each(|(head, byte)| *head = *byte);
+                bits.iter_mut().take(token.len()).for_each(|bits| *bits = u8::MAX);
+            }
+            (u64::from_le_bytes(head), u64::from_le_bytes(bits))
+        });
+        Self { heads: heads.collect(), bytes, ends }
     }
 
     /// How many of the tokens `ids` spell the beginning of `text`, and how many of its bytes these are.
     pub(super) fn spelled(&self, ids: &[u32], text: &str) -> (usize, usize) {
         let mut at = 0;
         for (spelled, id) in ids.iter().enumerate() {
+            // Most tokens are short: one comparison, without a look at their bytes.
+            let left = text.as_bytes().get(at..).unwrap_or_default();
+            if let (Some((head, bits)), Some(next)) = (self.heads.get(*id as usize), left.first_chunk::<8>())
+                && *bits != 0
+                && u64::from_le_bytes(*next) & bits == *head
+            {
+                at += bits.count_ones() as usize / 8;
+                continue;
+            }
             let token = self.token(*id);
-            match text.as_bytes().get(at..).is_some_and(|left| left.starts_with(token)) {
+            match left.starts_with(token) {
                 true => at += token.len(),
                 false => return (spelled, at),
             }
@@ -136,13 +161,15 @@ mod tests {
     #[test]
     fn tokens_spell_their_text() {
         let tokens = ["a", " b", "<m>"].map(str::as_bytes);
-        let spelling = Spelling { bytes: tokens.concat(), ends: vec![1, 3, 6] };
+        let spelling = Spelling::of(tokens.concat(), vec![1, 3, 6]);
         for (ids, text, spelled) in [
             (&[0, 1, 2][..], "a b<m>", (3, 6)),
             (&[], "", (0, 0)),
             (&[0, 0], "ab", (1, 1)),
             (&[0, 1], "a", (1, 1)),
             (&[0], "a b", (1, 1)),
+            (&[0, 0, 1, 2, 0, 1, 0, 0, 0], "aa b<m>a baaa", (9, 13)),
+            (&[0, 0, 1, 1], "aa b<m>a baaa", (3, 4)),
         ] {
             assert_eq!(spelling.spelled(ids, text), spelled, "{ids:?} {text:?}");
         }
