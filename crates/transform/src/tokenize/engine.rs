@@ -216,6 +216,9 @@ impl Fast {
     /// The tokens of a text, if `ids` has one for a word that only shares its hash.
     fn mended(&self, ids: &[u32], text: &str) -> Option<Vec<u32>> {
         let spelling = self.spelling.as_ref()?;
+        if spelling.may_spell(ids, text) {
+            return None;
+        }
         let steps = self.tokenizer.get_normalizers();
         match spelling.spelled(ids, text) {
             (_, at) if at == text.len() => None,
