@@ -264,7 +264,8 @@ impl Base {
         self.manifest.shards.iter().take(shards).map(|shard| shard.name.as_str())
     }
 
-    /// Refuses samples whose keys the dataset has; rows only where shards hold `members`, and those with keys of their own when it is sealed.
+    /// Refuses samples whose keys the dataset has; rows only where shards hold `members`, and those with keys of their own
+    /// when it is sealed.
     fn check_keys(&self, store: &dyn Store, plan: &Plan, members: bool, cancel: &Cancel) -> Result<()> {
         let new = NewKeys::of(plan.keys().filter(|planned| members || planned.rows.is_none()));
         let mut suspects: Vec<PlannedKey> = Vec::new();

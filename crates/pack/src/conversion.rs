@@ -32,6 +32,8 @@ pub(crate) struct Conversion {
     pub(crate) inner: Limits,
     /// Whether both are the plan's own, so that values over them may be skipped.
     limits_decide: bool,
+    /// Whether rows are written unchanged.
+    pub(crate) plain: bool,
 }
 
 /// The least bytes that each of several writers may decode.
@@ -78,20 +80,14 @@ impl Conversion {
         if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
             after.push(Box::new(steps::ShortenKeys(longest, sink.written_key())));
         }
-        if let Some(check) =
-            sink.row_check(&written).filter(|_| !context.transforms.is_empty() || !before.is_empty() || rows)
-        {
+        let plain = before.is_empty() && context.transforms.is_empty() && after.is_empty();
+        if let Some(check) = sink.row_check(&written).filter(|_| !plain || rows) {
             after.push(Box::new(steps::CheckRows(check)));
         }
         let decoded = decoded(&schema, header)?;
         let raw = steps::raw_schema(header, &schema);
         let of_rows = (raw == schema).then(|| steps::conform(&schema, &casts));
-        Ok(Self { before, of_rows, after, raw, written, sink, decoded, limits, inner, limits_decide })
-    }
-
-    /// Whether rows are written unchanged.
-    pub(crate) fn is_plain(&self, context: &PackContext<'_>) -> bool {
-        self.before.is_empty() && context.transforms.is_empty() && self.after.is_empty()
+        Ok(Self { before, of_rows, after, raw, written, sink, decoded, limits, inner, limits_decide, plain })
     }
 
     /// The number of writers whose gathered rows fit into `memory`, if limits are set.

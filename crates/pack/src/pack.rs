@@ -118,7 +118,7 @@ pub(crate) fn pack_again(
     let rows = starts_with_rows(plan, &mine)?;
     let conversion = Conversion::of(context, plan.header(), rows)?;
     // Writers that only copy mostly wait for readers, so there are more of them than cores.
-    let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
+    let most = if conversion.plain { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
     let writers = most.min(chains.len().max(1)).min(conversion.most_writers(options.memory));
     let tight = conversion.tight(context, plan.header(), rows, writers)?;
     let inputs = |conversion: &Conversion| {

@@ -31,7 +31,7 @@ pub(crate) enum ReadAheadItem<B> {
 }
 
 /// The entries of a block.
-pub(crate) type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
+type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
 /// A block that is being read, with its share of the memory budget.
 type Pending<'a> = ReadAheadItem<(PendingBlock, Option<ByteShare<'a>>)>;
 /// A block that was read, with its share of the memory budget.

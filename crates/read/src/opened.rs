@@ -93,7 +93,7 @@ pub(crate) struct Shards {
     /// The most of all readers of the process, as far as this one can close some.
     most_of_all: usize,
     /// The shards that it keeps all the same.
-    least: usize,
+    pub(crate) least: usize,
     clock: AtomicU64,
     map: bool,
     verify: Verify,

@@ -113,7 +113,7 @@ impl Reader {
         let tables = Tables::new(options.rows, run);
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
-        let shards_at_once = (packhorse_storage::descriptors() / 32).clamp(8, 512);
+        let shards_at_once = shards.least;
         Self { dataset, columns, shards, tables, joined, options, isolation, shards_at_once }
     }
 

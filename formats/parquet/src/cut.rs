@@ -174,7 +174,9 @@ impl GroupCutter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::builder::make_view;
     use arrow_array::{ArrayRef, BinaryArray, BinaryViewArray, RecordBatch, StringViewArray};
+    use arrow_buffer::Buffer;
     use std::sync::Arc;
 
     /// The pieces of rows of these sizes that are pushed `batch` at a time.
@@ -216,17 +218,18 @@ mod tests {
             assert_eq!(whole, [5, 4, 9, 3], "{batch} at a time");
         }
     }
+
     #[test]
     fn each_column_has_its_own_limit_and_a_sample_another() {
-        let zeros = vec![0u8; 700_000_000];
-        let rows = |columns: &[&str], first: &[u8]| {
-            let column = BinaryViewArray::from_iter_values([first, &[]]);
-            let column: ArrayRef = Arc::new(column);
+        let zeros = Buffer::from(vec![0; MOST as usize + 1]);
+        let rows = |columns: &[&str], first: u64| {
+            let views = vec![make_view(&zeros[..first as usize], 0, 0), 0];
+            let column: ArrayRef = Arc::new(BinaryViewArray::new(views.into(), vec![zeros.clone()], None));
             let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["k", "l"]));
             let columns = columns.iter().map(|name| (*name, Arc::clone(&column)));
             RecordBatch::try_from_iter([(KEY, keys)].into_iter().chain(columns)).unwrap()
         };
-        let two = rows(&["x", "y"], &zeros);
+        let two = rows(&["x", "y"], 700_000_000);
         let check = size_check(&two.schema(), SAMPLE_OF_BATCH).unwrap();
         assert!(check(&two).is_ok());
         let mut found = Vec::new();
@@ -237,10 +240,11 @@ mod tests {
         };
         cutter.push(&two, &mut write).unwrap();
         assert_eq!((found.as_slice(), cutter.rows), (&[(1, Then::End)][..], 1));
-        let error = check(&rows(&["x", "y", "z"], &zeros)).unwrap_err();
+        let three = rows(&["x", "y", "z"], 700_000_000);
+        let error = check(&three).unwrap_err();
         assert_eq!((error.kind(), error.sample(), error.field()), (packhorse_core::Kind::Content, Some("k"), None));
-        assert!(size_check(&two.schema(), SAMPLE).unwrap()(&rows(&["x", "y", "z"], &zeros)).is_ok());
-        let error = check(&rows(&["x"], &[0; MOST as usize + 1])).unwrap_err();
+        assert!(size_check(&two.schema(), SAMPLE).unwrap()(&three).is_ok());
+        let error = check(&rows(&["x"], MOST + 1)).unwrap_err();
         assert_eq!((error.sample(), error.field()), (Some("k"), Some("x")));
         assert!(size_check(&two.project(&[0]).unwrap().schema(), SAMPLE).is_none());
     }

@@ -85,7 +85,8 @@ impl<'a> CommandContext<'a> {
         Dataset::open(self.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)
     }
 
-    /// Refuses to write into `folder` if it lies in the folder of a sealed dataset, in which `verify` finds all files that are not of it.
+    /// Refuses to write into `folder` if it lies in the folder of a sealed dataset, in which `verify` finds all files that
+    /// are not of it.
     pub(crate) fn refuse_inside(&self, dataset: &str, folder: &Path) -> Result<()> {
         let dataset = Path::new(dataset);
         let is_sealed = || sealed_manifest(&*self.store, dataset).ok().flatten().is_some();

@@ -110,7 +110,8 @@ pub(super) struct ImageNotes<'a> {
     pub(super) exif: Option<Cow<'a, [u8]>>,
 }
 
-/// Encodes gray or RGB of 8 bits, with the notes that `keep` selects and that fit the pixels and a JPEG: EXIF of over 64 KiB does not.
+/// Encodes gray or RGB of 8 bits, with the notes that `keep` selects and that fit the pixels and a JPEG: EXIF of over
+/// 64 KiB does not.
 pub(super) fn write(raster: &Raster, quality: u8, keep: Keep, notes: &ImageNotes<'_>) -> Result<Vec<u8>> {
     let icc = notes.icc.as_deref().filter(|profile| keep.icc && describes(profile, raster.channels));
     let exif = notes.exif.as_deref().filter(|_| keep.exif);

@@ -213,8 +213,7 @@ fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Re
     for (offset, length) in offsets.iter().zip(lengths) {
         let part = usize::try_from(*offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
         let part = part.get(..usize::try_from(*length).unwrap_or(usize::MAX).min(part.len())).unwrap_or_default();
-        let strip = jpeg::strip(part).map_err(|e| e.subject("one of its parts"));
-        let (w, h, channels) = strip?;
+        let (w, h, channels) = jpeg::strip(part).map_err(|e| e.subject("one of its parts"))?;
         if channels == 2 {
             return Err(unread(ImageFormat::Tiff, "it has JPEGs of two channels"));
         }
