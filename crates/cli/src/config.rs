@@ -162,12 +162,11 @@ mod tests {
     use super::*;
 
     fn expanded(toml: &str, args: &[&str]) -> Vec<String> {
-        let dir = std::env::temp_dir().join(format!("packhorse-config-{}-{}", std::process::id(), toml.len()));
-        std::fs::write(&dir, toml).unwrap();
-        let args = args.iter().map(|a| OsString::from(a.replace("FILE", dir.to_str().unwrap()))).collect();
-        let out = expand(args, &crate::definition()).unwrap().into_iter().map(|a| a.into_string().unwrap()).collect();
-        std::fs::remove_file(dir).unwrap();
-        out
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, toml).unwrap();
+        let args = args.iter().map(|a| OsString::from(a.replace("FILE", file.to_str().unwrap()))).collect();
+        expand(args, &crate::definition()).unwrap().into_iter().map(|a| a.into_string().unwrap()).collect()
     }
 
     #[test]
@@ -217,10 +216,10 @@ mod tests {
     fn arguments_that_are_no_flags_are_no_keys() {
         let program = crate::definition();
         let verify = program.find_subcommand("verify").unwrap();
-        let path = std::env::temp_dir().join(format!("packhorse-config-{}-paths", std::process::id()));
-        std::fs::write(&path, "paths = [\"x\"]\n").unwrap();
-        let error = flags(path.as_os_str(), &program, verify).unwrap_err();
-        std::fs::remove_file(path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, "paths = [\"x\"]\n").unwrap();
+        let error = flags(file.as_os_str(), &program, verify).unwrap_err();
         assert!(error.message().contains("has the key paths"), "{error}");
     }
 

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_timed_and_what_was_opened_is_noted() {
-        let dir = std::env::temp_dir().join(format!("packhorse-timed-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("made");
         let times = Arc::new(StoreTimes::default());
         let store = TimedStore { inner: Arc::new(Local), times: Arc::clone(&times) };
         store.create_dir(&dir).unwrap();
@@ -244,6 +245,5 @@ mod tests {
         assert_eq!((found, times.noted().into_iter().collect::<Vec<_>>()), ([7; 3], vec![path]));
         let (reading, writing) = times.take();
         assert!(!reading.is_zero() && writing.is_zero());
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

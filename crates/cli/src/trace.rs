@@ -381,9 +381,8 @@ mod tests {
     /// In one test, since a process has one trace at a time.
     #[test]
     fn threads_that_end_leave_and_a_trace_that_ends_has_no_file_open() {
-        let dir = std::env::temp_dir().join(format!("packhorse-trace-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let (path, of_parent) = (dir.join("trace.json"), dir.join("parent.json"));
+        let dir = tempfile::tempdir().unwrap();
+        let (path, of_parent) = (dir.path().join("trace.json"), dir.path().join("parent.json"));
         // A forked child finds the trace of its parent, and begins its own.
         let parent = Recorder { pid: 0, ..Recorder::new(Some(File::create(&of_parent).unwrap()), &of_parent, None) };
         *CURRENT.write().unwrap() = Some(Arc::new(parent));
@@ -404,6 +403,5 @@ mod tests {
         assert_eq!(events.iter().filter(|event| event["name"] == "worked").count(), 4);
         assert_eq!(std::fs::read(&of_parent).unwrap(), b"");
         Trace::start(&path).unwrap().finish().unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
