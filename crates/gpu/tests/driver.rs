@@ -403,6 +403,15 @@ fn streams_are_checked_and_kept() {
     }
 }
 
+/// A copy whose use can't be awaited is not freed.
+#[test]
+fn copies_in_use_are_kept() {
+    let Some(driver) = FakeDriver::new() else { return };
+    // The first call is the test's own, the second that of the first copy.
+    assert_passed(&child(&driver, "handles", &[("FAKE_CUDA_FAIL", "cuCtxSynchronize:2:999")]));
+    assert_eq!(driver.calls().of("left.device"), 1);
+}
+
 #[test]
 fn threads_keep_their_context() {
     let Some(driver) = FakeDriver::new() else { return };

@@ -4,6 +4,7 @@ use super::context::Stream;
 use super::{Cuda, DeviceMemory};
 use crate::{DeviceBatch, Gpu, View};
 use packhorse_core::Result;
+use std::mem::ManuallyDrop;
 
 /// The default stream.
 const LEGACY: usize = 1;
@@ -13,7 +14,7 @@ const PER_THREAD: usize = 2;
 
 /// A copy of an array in memory of its own. Dropping it waits for the GPU.
 pub struct Copied {
-    memory: DeviceMemory,
+    memory: ManuallyDrop<DeviceMemory>,
     gpu: Cuda,
 }
 
@@ -26,8 +27,11 @@ impl Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        // Its consumer may drop it while kernels that read it are queued.
-        let _ = self.gpu.drain();
+        // Its consumer may drop it while kernels that read it are queued. Leaked if they can't be awaited, as in the capture of a graph.
+        if self.gpu.drain().is_ok() {
+            // SAFETY: not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
     }
 }
 
@@ -72,7 +76,7 @@ impl DeviceBatch<Cuda> {
         unsafe { self.wait_on_handle(handle) }?;
         // SAFETY: as above.
         let stream = unsafe { Stream::foreign(&gpu.inner.context, handle) }?;
-        let copied = Copied { memory: gpu.memory(view.bytes())?, gpu };
+        let copied = Copied { memory: ManuallyDrop::new(gpu.memory(view.bytes())?), gpu };
         if view.bytes() == 0 {
             return Ok(copied);
         }
