@@ -7,6 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The value of the setting `from` with which archives and tables are fields of samples, as other files are.
+pub(crate) const FILES: &str = "files";
+
 /// How file names map to formats.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameRules {
@@ -18,6 +21,13 @@ pub(crate) struct NameRules {
     pub(crate) lines: bool,
 }
 
+impl NameRules {
+    /// Whether archives and tables are read.
+    pub(crate) fn has_containers(&self) -> bool {
+        self.from.as_deref() != Some(FILES)
+    }
+}
+
 /// The format and compression of the container `path`, by its name; `None` for a plain file, which is packed unread.
 pub(crate) fn container<'r>(
     registry: &'r Registry,
@@ -26,6 +36,9 @@ pub(crate) fn container<'r>(
 ) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
     let name = path.as_os_str().as_bytes();
     let compression = Compression::of(name);
+    if !names.has_containers() {
+        return None;
+    }
     if names.from.as_ref().is_some_and(|from| TABLES.contains(&from.as_str())) && is_card(path) {
         return None;
     }

@@ -228,10 +228,11 @@ settings! {
     }
     "Arrays and tables as inputs" {
         /// The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root,
-        /// npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record
+        /// npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record.
+        /// With files, archives and tables are files like any other: one sample each, as it is
         from: Option<String>, text("FORMAT");
         /// Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt
-        /// and .json text) or never (files stay as they are)
+        /// and .json text) or never (they stay bytes; `from=files` does that for tables such as .h5)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Accept arrays of one name with differing shapes: each sample keeps its own shape
         ragged: bool, switch();

@@ -433,7 +433,7 @@ impl<'a> FolderWalk<'a> {
             FileKind::File if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
             FileKind::File if self.named.has(&full) => Ok(Look::Ignored(TABLE)),
             FileKind::File if self.is_input(folder, path) => Ok(Look::Archive(stat)),
-            FileKind::File => match unread(self.context.registry, path) {
+            FileKind::File => match unread(self.context.registry, path).filter(|_| self.names.has_containers()) {
                 None => Ok(Look::File(stat)),
                 Some(program) => Err(Error::content(format!(
                     "is compressed in a way that packhorse can't read, so its content would be packed as one field; \

@@ -7,7 +7,7 @@ use super::listing::{ListingBuilder, WalkEvent, without_extension};
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::input_format::main_file;
+use crate::input_format::{FILES, main_file};
 use crate::real_path::real_path;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
@@ -149,9 +149,10 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
-            let input = without_companions(context, input);
+            let paired = options.recipe.from.as_deref() != Some(FILES);
+            let input = if paired { without_companions(context, input) } else { input };
             let bases = bases_of_namesakes(context, options.recipe, &input);
-            let starts = input.iter().map(|root| start(context, root, bases.get(root.as_path()), builder));
+            let starts = input.iter().map(|root| start((context, paired), root, bases.get(root.as_path()), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
             apart(&starts)?;
@@ -265,8 +266,14 @@ fn is_table(context: Scan<'_>, recipe: &Recipe, path: &Path) -> bool {
     source.is_some_and(|source| !source.lists())
 }
 
-/// The first task of a root; of a file below `base`, if there is one. A missing root is always an error.
-fn start(context: Scan<'_>, root: &Path, base: Option<&PathBuf>, builder: &mut ListingBuilder) -> Result<Task> {
+/// The first task of a root; of a file below `base`, if there is one. A missing root is always an error. `paired`: whether a file may
+/// stand for the main one of a pair.
+fn start(
+    (context, paired): (Scan<'_>, bool),
+    root: &Path,
+    base: Option<&PathBuf>,
+    builder: &mut ListingBuilder,
+) -> Result<Task> {
     // The manifest stands for its dataset.
     let folder = root.parent().filter(|_| root.file_name().is_some_and(|name| name == MANIFEST));
     let root = match folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
@@ -299,7 +306,7 @@ fn start(context: Scan<'_>, root: &Path, base: Option<&PathBuf>, builder: &mut L
             stats: BTreeMap::new(),
         }));
     }
-    let root = &main_file(context.registry, context.store, root);
+    let root = &if paired { main_file(context.registry, context.store, root) } else { root.to_owned() };
     let parent = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let base = base.map_or(parent, PathBuf::as_path);
     let name = match root.strip_prefix(base) {

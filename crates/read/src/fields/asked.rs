@@ -4,6 +4,7 @@ use super::{FieldKind, FieldOptions, all};
 use crate::Column;
 use crate::requested_columns::RequestedColumns;
 use packhorse_core::{Error, Result, Schema};
+use std::collections::HashSet;
 
 /// The requested fields (all if empty), and those that the device needs.
 pub(crate) type AskedFields<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
@@ -13,14 +14,15 @@ pub(crate) type AskedFields<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
 /// Errors (kind `Config`): no fields; a field that has the name of a needed one and is another.
 pub(crate) fn chosen((asked, needed): AskedFields<'_>, schema: &Schema) -> Result<Vec<FieldOptions>> {
     let mut fields = if asked.is_empty() { all(schema) } else { asked.to_vec() };
+    let columns: HashSet<&str> = schema.fields().iter().map(|column| column.name().as_str()).collect();
+    let has = |name: &String| columns.contains(name.as_str());
     for field in &mut fields {
         // A column may have a name that reads as several.
         let whole = field.from.0.join(";");
-        if schema.column_with_name(&whole).is_some() {
+        if has(&whole) {
             field.from = Column(vec![whole]);
         }
         // Fields that were left out may be in the shards all the same.
-        let has = |name: &String| schema.column_with_name(name).is_some();
         if field.from.0.iter().any(has) {
             field.from.0.retain(has);
         }
