@@ -772,3 +772,70 @@ fn blocks_of_documents_stay_together_in_splits() {
     let ascents = numbers.windows(2).filter(|pair| pair[1] > pair[0] && pair[1] - pair[0] < 10).count();
     assert!(numbers.len() > 450 && ascents + 13 > numbers.len() && !numbers.is_sorted(), "{numbers:?}");
 }
+
+/// Chunks without the hidden files that describe them can't be decoded.
+#[test]
+fn zarr_stores_are_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    for (store, document) in [("two.zarr", ".zarray"), ("three.zarr", "zarr.json")] {
+        let store = dir.path().join("in").join(store);
+        fs::create_dir_all(&store).unwrap();
+        fs::write(store.join(document), "{}").unwrap();
+        fs::write(store.join("0.0"), "chunk").unwrap();
+    }
+    fs::write(dir.path().join("in/a.jpg"), "x").unwrap();
+    let refused = pack(dir.path(), "in", "out", &[]);
+    assert_eq!(refused.code(), CONTENT, "{refused:?}");
+    assert!(refused.said.contains(".zarr: is a Zarr store") && refused.said.contains("--exclude"), "{refused:?}");
+    assert_eq!(samples(&pack(dir.path(), "in", "out", &["--on-error", "skip"])), 1);
+    assert_eq!(skipped(dir.path(), "out").len(), 2);
+    assert_eq!(samples(&pack(dir.path(), "in", "as-it-is", &["--from", "files"])), 4);
+}
+
+/// A table that is one sample, such as a recording.
+#[test]
+fn tables_and_archives_may_be_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    for (name, bytes) in
+        [("a.h5", &b"not HDF5"[..]), ("b.h5", &tar(2)), ("c.tar", &tar(3)), ("d.idx", b"1:0"), ("d.bin", b"2")]
+    {
+        fs::write(input.join(name), bytes).unwrap();
+    }
+    for to in ["webdataset", "parquet"] {
+        let out = dir.path().join(to);
+        let more = ["--from", "files", "--json"];
+        let packed = packhorse(&[&["pack", text(&input), "--to", to, "--out", text(&out)], &more[..]].concat()).run();
+        assert_eq!(samples(&packed), 4);
+        let listed = packhorse(&["ls", text(&out), "--json"]).run();
+        for field in ["h5", "tar", "idx", "bin"] {
+            assert!(listed.printed.contains(&format!("\"{field}\"")), "{listed:?}");
+        }
+    }
+    let one = pack(dir.path(), "in/d.bin", "one", &["--from", "files"]);
+    assert_eq!(samples(&one), 1);
+    let read = fs::read(dir.path().join("one/shard-000000.tar")).unwrap();
+    assert!(read.starts_with(b"d.bin"));
+    let refused = pack(dir.path(), "in", "none", &["--from", "files", "--read", "text=bytes"]);
+    assert_eq!(refused.code(), CONFIG, "{refused:?}");
+}
+
+#[test]
+fn datasets_of_hdf5_are_left_out_behind_an_exclamation_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    let [table, made] = ["t.csv", "made"].map(|name| dir.path().join(name));
+    fs::write(&table, "a,b,c\n1,2,3\n4,5,6\n").unwrap();
+    assert_eq!(packhorse(&["pack", text(&table), "--to", "hdf5", "--out", text(&made)]).run().code(), 0);
+    let fields = |datasets: &str| {
+        let out = dir.path().join("out");
+        let options = ["--datasets", datasets, "--to", "parquet", "--replace", "--out", text(&out)];
+        let ended = packhorse(&[&["pack", text(&made.join("shard-000000.h5"))], &options[..]].concat()).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let listed = packhorse(&["ls", text(&out), "--json"]).run().printed;
+        ["data.a", "data.b", "data.c"].into_iter().filter(|field| listed.contains(field)).collect::<Vec<_>>()
+    };
+    assert_eq!(fields("*,!/data/a"), ["data.b", "data.c"]);
+    assert_eq!(fields("!/data/a,!/data/c"), ["data.b"]);
+    assert_eq!(fields("/data/b,/data/c,!*/c"), ["data.b"]);
+}

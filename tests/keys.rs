@@ -427,6 +427,12 @@ fn pictures_that_fall_into_one_sample_are_warned_of_and_those_that_belong_there_
     }
     let arrays = warned(&["re_0.1.npz", "re_0.2.npz", "re_0.5.npz"]).unwrap();
     assert!(arrays.contains("re_0 holds 1.npz and 2.npz"), "{arrays}");
+    // Unique names of DICOM.
+    let slices = warned(&["1.2.840.113654.2.1", "1.2.840.113654.2.2"]).unwrap();
+    assert!(
+        slices.contains("1 holds 2.840.113654.2.1 and 2.840.113654.2.2") && slices.contains("whole:dcm"),
+        "{slices}"
+    );
     assert_eq!(warned(&["a.txt", "a.en.txt", "a.de.txt", "b.txt"]), None);
     assert!(warned(&["a.one.png", "a.two.png", "b.three.png", "b.four.png", "c.png"]).is_some());
     assert_eq!(warned(&["a.input.png", "a.target.png", "b.input.png", "b.target.png", "c.input.png"]), None);

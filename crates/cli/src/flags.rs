@@ -54,7 +54,8 @@ const COMMON: [&str; 10] =
     ["input", "to", "out", "on-error", "labels", "shuffle", "shard-size", "split", "image", "tokenizer"];
 
 fn flag(setting: &'static Setting) -> Arg {
-    let about = flags_of(setting.about.trim_start(), &|name| Recipe::SETTINGS.iter().any(|setting| setting.name == name));
+    let about =
+        flags_of(setting.about.trim_start(), &|name| Recipe::SETTINGS.iter().any(|setting| setting.name == name));
     let first = about.split_once(". ").map_or(about.as_str(), |(first, _)| first).to_owned();
     let arg = Arg::new(setting.field).help(first).long_help(about);
     let arg = arg.hide_short_help(!COMMON.contains(&setting.name));

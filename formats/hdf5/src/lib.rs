@@ -102,7 +102,7 @@
 //!
 //! | of the source | values | default |
 //! | --- | --- | --- |
-//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); files of our layout are then read like any other | all |
+//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one; after a `!` those to leave out); files of our layout are then read like any other | all |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
 //! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
 //! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`) | `utf-8` |

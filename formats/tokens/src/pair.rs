@@ -35,7 +35,10 @@ impl<'a> Pair<'a> {
 
 /// The file `name` beside `input`.
 fn beside(input: &dyn Input, name: &str) -> Result<Arc<dyn Input>> {
-    let missing = || Error::content(format!("has no {name} beside it; fetch both files of the pair"));
+    let missing = || {
+        let error = Error::content(format!("has no {name} beside it; fetch both files of the pair"));
+        error.hint("an index of something else is left out with `exclude`, or packed as it is with `from=files`")
+    };
     input.sibling(name)?.map(Arc::from).ok_or_else(missing)
 }
 

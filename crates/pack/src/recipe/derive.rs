@@ -64,7 +64,7 @@ impl Recipe {
         let sink = self.sink()?;
         // Invalid settings fail before the scan, which may take hours.
         let typed = registry.get(&format)?.sink(&sink)?.typed();
-        self.from.iter().filter(|from| *from != FILES).try_for_each(|from| registry.get(from).map(drop))?;
+        self.from.iter().try_for_each(|from| registry.get(from).map(drop))?;
         Ok(PlanOptions {
             recipe: self,
             format,
@@ -207,7 +207,9 @@ impl Recipe {
         }
         if let Some(from) = &self.from {
             if from == FILES && !self.read.is_empty() {
-                return Err(Error::config("`read` has settings of a format, and with `from=files` no file is read as one"));
+                return Err(Error::config(
+                    "`read` has settings of a format, and with `from=files` no file is read as one",
+                ));
             }
             for (name, value) in pairs("read", &self.read)? {
                 sources.entry(from.clone()).or_default().set(&name, value);

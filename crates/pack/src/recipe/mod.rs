@@ -246,7 +246,7 @@ settings! {
         tree: Option<String>, text("NAME");
         /// ROOT: the branches to read, as globs; one after a ! leaves branches out ("*,!jets.*")
         branches: Option<String>, text("A,B");
-        /// HDF5: the datasets to read, as globs of their paths
+        /// HDF5: the datasets to read, as globs of their paths; one after a ! leaves datasets out ("*,!/raw/*")
         datasets: Option<String>, text("A,B");
         /// Parquet, Arrow: the columns to read, as globs
         select: Option<String>, text("A,B");

@@ -1,6 +1,6 @@
 //! Companion files, which belong to another file beside them (the `.bin` of an `.idx`) or describe the files of a folder.
 
-use packhorse_core::Registry;
+use packhorse_core::{Error, Registry};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,17 @@ fn described(registry: &Registry, names: &[PathBuf]) -> BTreeSet<PathBuf> {
         }
     }
     found
+}
+
+/// The error of the folder `path` with these names, if it is a store of Zarr, version 2 or 3: its chunks would become samples, without the
+/// hidden files that say how to decode them.
+pub(crate) fn zarr(path: &Path, names: &[PathBuf]) -> Option<Error> {
+    const DOCUMENTS: [&str; 4] = [".zarray", ".zgroup", ".zmetadata", "zarr.json"];
+    names.iter().find(|name| DOCUMENTS.iter().any(|document| name.as_os_str() == *document))?;
+    let error = Error::content("is a Zarr store, which packhorse does not read").in_input(path.display());
+    let way =
+        "write it as HDF5 or NetCDF first, such as with xarray's `open_zarr` and `to_netcdf`; `exclude` leaves it out";
+    Some(error.hint(way))
 }
 
 /// The report and the table that [img2dataset](https://github.com/rom1504/img2dataset) writes beside each of its tars or folders: what

@@ -245,16 +245,15 @@ impl<'a> FolderWalk<'a> {
         // Names that are surely not of folders concern one part alone.
         let leaf = |entry: &DirEntry| matches!(entry.kind, Some(FileKind::File | FileKind::Special));
         let looked = |entry: &&DirEntry| !leaf(entry) || self.owns(&folder, &folder.path.join(&entry.name));
-        let told = |entry: &DirEntry| Some((entry.name.clone(), entry.stat?));
-        let stats = entries.iter().filter(looked).filter_map(told).collect();
+        let stats = entries.iter().filter(looked).filter_map(|entry| Some((entry.name.clone(), entry.stat?))).collect();
         let ours: Option<BTreeSet<PathBuf>> =
             folder.shared.then(|| entries.iter().filter(looked).map(|entry| entry.name.clone()).collect());
         folder.stats = stats;
         let mut names: Vec<PathBuf> = entries.into_iter().map(|entry| entry.name).collect();
+        let place = if folder.path == Path::new("") { &*folder.base } else { &path };
         let has = |wanted: &str| names.iter().any(|name| name.as_os_str() == wanted);
         if names.iter().any(|name| is_of_packing(name)) && !has(MANIFEST) && !has(VIEW) {
             // Its shards may be a part of a dataset, and the files beside them hold no sample.
-            let place = if folder.path == Path::new("") { &folder.base } else { &path };
             let error = not_sealed(self.context.store, place, "");
             return self.fault(error.hint("or give its shards by a pattern, if these are all"));
         }
@@ -264,17 +263,18 @@ impl<'a> FolderWalk<'a> {
             return self.fault(e);
         }
         if names.iter().any(|name| name.as_os_str() == VIEW)
-            && let Err(e) =
-                refuse_view(self.context.store, if folder.path == Path::new("") { &folder.base } else { &path })
+            && let Err(e) = refuse_view(self.context.store, place)
         {
             return self.send(WalkEvent::Abort(e.hint(NESTED)));
+        }
+        if let Some(error) = companions::zarr(place, &names).filter(|_| self.names.has_containers()) {
+            return self.of_name(own, error);
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);
             self.ignored(own, COMPANION, &folder, parts.into_iter());
         }
-        let (hidden, names): (Vec<_>, Vec<_>) =
-            names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
+        let (hidden, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_hidden(name));
         self.ignored(own, HIDDEN, &folder, hidden.into_iter());
         let looked = |name: &PathBuf| ours.as_ref().is_none_or(|ours| ours.contains(name));
         self.queue_names(queue, folder, names.into_iter().filter(looked));
@@ -430,7 +430,7 @@ impl<'a> FolderWalk<'a> {
         let full = folder.base.join(path);
         match stat.kind {
             FileKind::Directory => Ok(self.below(folder, path, &stat)),
-            FileKind::File if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
+            _ if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
             FileKind::File if self.named.has(&full) => Ok(Look::Ignored(TABLE)),
             FileKind::File if self.is_input(folder, path) => Ok(Look::Archive(stat)),
             FileKind::File => match unread(self.context.registry, path).filter(|_| self.names.has_containers()) {
@@ -441,7 +441,6 @@ impl<'a> FolderWalk<'a> {
                 ))
                 .in_input(full.display())),
             },
-            FileKind::Symlink | FileKind::Special if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
             FileKind::Symlink | FileKind::Special => {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
             }

@@ -96,9 +96,9 @@ class Settings(TypedDict, total=False):
 
     # Arrays and tables as inputs.
     from_: Text | None
-    """The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record."""
+    """The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record. With files, archives and tables are files like any other: one sample each, as it is."""
     decode: Literal["auto", "never"] | None
-    """Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt and .json text) or never (files stay as they are)."""
+    """Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt and .json text) or never (they stay bytes; `from=files` does that for tables such as .h5)."""
     ragged: bool | None
     """Accept arrays of one name with differing shapes: each sample keeps its own shape."""
     fill_missing: bool | None
@@ -112,7 +112,7 @@ class Settings(TypedDict, total=False):
     branches: Text | None
     """ROOT: the branches to read, as globs; one after a ! leaves branches out ("*,!jets.*")."""
     datasets: Text | None
-    """HDF5: the datasets to read, as globs of their paths."""
+    """HDF5: the datasets to read, as globs of their paths; one after a ! leaves datasets out ("*,!/raw/*")."""
     select: Text | None
     """Parquet, Arrow: the columns to read, as globs."""
     unsupported: Literal["skip", "fail"] | None

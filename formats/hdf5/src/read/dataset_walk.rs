@@ -37,7 +37,7 @@ impl FoundDataset {
 /// A walk over the datasets of a file.
 pub(crate) struct DatasetWalk<'a> {
     file: &'a H5File<'a>,
-    /// Globs of paths; empty for all.
+    /// Globs of paths, after a `!` of those to leave out; without one to take, all are.
     wanted: &'a [String],
     /// Whether a dataset matched, for each of the globs.
     matched: Vec<Cell<bool>>,
@@ -158,13 +158,14 @@ impl<'a> DatasetWalk<'a> {
     }
 
     fn wants(&self, path: &str) -> bool {
-        let mut wants = self.wanted.is_empty();
+        let (mut taken, mut excluded) = (self.wanted.iter().all(|glob| glob.starts_with('!')), false);
         for (glob, matched) in self.wanted.iter().zip(&self.matched) {
+            let (glob, fit) = glob.strip_prefix('!').map_or((&**glob, &mut taken), |glob| (glob, &mut excluded));
             let fits = path_matches(glob, path) || path_matches(glob, &shown_path(path));
             matched.set(matched.get() || fits);
-            wants |= fits;
+            *fit |= fits;
         }
-        wants
+        taken && !excluded
     }
 
     /// The first wanted glob that no dataset matched.

@@ -77,7 +77,8 @@ fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
     match found.iter().find(|found| found.rows() != first.rows()) {
         None => Ok(first.rows()),
         Some(other) => Err(Error::content(format!(
-            "dataset {} has {} rows and {} has {}: choose those that belong together with `datasets`",
+            "dataset {} has {} rows and {} has {}: choose those that belong together with `datasets` (`!NAME` leaves one \
+             out), or pack each file as one sample, as it is, with `from=files`",
             first.path,
             first.rows(),
             other.path,

@@ -34,20 +34,23 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
         });
         if let Some((a, b)) = pair {
             samples += 1;
-            example.get_or_insert_with(|| format!("{} holds {a} and {b}", sample.key()));
+            example.get_or_insert_with(|| (format!("{} holds {a} and {b}", sample.key()), kind(a) == Some("")));
         }
     }
-    let example = example?;
+    let (example, numbers) = example?;
+    let rule = if numbers { "whole:dcm" } else { "last-dot" };
     let hold = if samples == 1 { "1 sample holds".to_owned() } else { format!("{samples} samples hold") };
     Some(format!(
         "{hold} several files of one kind, since a key ends at the first dot of a name (such as: {example}); \
-         if each is a sample of its own, pass `key-ends=last-dot`"
+         if each is a sample of its own, pass `key-ends={rule}`"
     ))
 }
 
-/// The extension of a picture, and of other files in whose names a number goes before it.
+/// The extension of a picture, and of other files in whose names a number goes before it. It is empty where all is numbers, as in the
+/// unique names that DICOM gives to files.
 fn kind(field: &str) -> Option<&str> {
     let extension = field.rsplit('.').next().unwrap_or(field);
+    let extension = if extension.bytes().all(|byte| byte.is_ascii_digit()) { "" } else { extension };
     let numbered = || field.contains('.') && field.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
     (PICTURES.contains(&extension) || numbered()).then_some(extension)
 }
