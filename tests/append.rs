@@ -239,6 +239,33 @@ fn other_samples_in_a_file_of_the_same_size_are_not_taken_for_appended() {
     assert_eq!(manifest(&out).samples, 6);
 }
 
+/// Recordings of one length have names, sizes and times in common; a copy of one has its bytes too.
+#[test]
+fn other_samples_in_another_folder_are_not_taken_for_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let log = |day: &str, x: u32| {
+        let path = dir.path().join(day).join("log.csv");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("id,x\n1,{x}\n2,{x}\n")).unwrap();
+        let time = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        path
+    };
+    let [one, two, copy, three] = [("1", 1), ("2", 2), ("2b", 2), ("3", 3)].map(|(day, x)| log(day, x));
+    let pack = |input: &Path| packhorse(&["pack", text(input), "--to", "parquet", "--out", text(&out)]);
+    let append = |input: &Path| packhorse(&["append", text(&out), text(input)]);
+    pack(&one).succeed();
+    refused(&pack(&two).run(), CHANGED, &["2/log.csv", "1/log.csv", "but other bytes"]);
+    append(&two).succeed();
+    append(&copy).succeed();
+    refused(&append(&three).run(), CHANGED, &["3/log.csv", "2/log.csv", "but other bytes"]);
+    // Inputs may move.
+    std::fs::rename(two, dir.path().join("moved.csv")).unwrap();
+    append(&copy).succeed();
+    assert_eq!(manifest(&out).samples, 4);
+}
+
 /// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.
 #[test]
 fn a_lost_plan_of_an_append_is_made_again_by_it() {

@@ -6,6 +6,7 @@
 use crate::Recipe;
 use crate::keyed_source::inherit_sources;
 use crate::new_keys::{NewKeys, keys_in, overlap};
+use crate::other_inputs;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{difference, same};
@@ -236,10 +237,10 @@ impl Base {
                 let grown = plan.take_lists(stored.header().classes.clone(), stored.header().splits.clone());
                 let (digest, times) = plan.write(std::io::sink())?;
                 if digest == added.plan {
-                    return match times == stored.mtime_digest() {
-                        true => Ok(Place::Sealed(at + 1, digest)),
-                        false => Err(self.touched()),
-                    };
+                    if times != stored.mtime_digest() {
+                        return Err(self.touched());
+                    }
+                    return other_inputs::refuse(store, stored, plan.header()).map(|()| Place::Sealed(at + 1, digest));
                 }
                 plan.take_lists(grown.0, grown.1);
             }

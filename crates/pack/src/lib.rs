@@ -55,6 +55,7 @@ mod open_input;
 mod opened_view;
 mod ordered_transformer;
 mod origins;
+mod other_inputs;
 mod pack;
 mod pack_context;
 mod parallel_map;

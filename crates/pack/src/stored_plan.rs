@@ -2,6 +2,7 @@
 
 use crate::begun_shards::remove_begun;
 use crate::digest_file::digest_file;
+use crate::other_inputs;
 use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
 use crate::plan_differences::same;
@@ -50,7 +51,10 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     let (stage, digest, stamps) = staged(&staging, PLAN, plan)?;
-    let compared = |old: &PlanReader| same(old, plan, digest, stamps).map_err(|e| e.in_input(out.display()));
+    let compared = |old: &PlanReader| {
+        same(old, plan, digest, stamps).map_err(|e| e.in_input(out.display()))?;
+        other_inputs::refuse(&**store, old, plan.header())
+    };
     let held = |stored, staging| StoredPlan { stored, digest, staging: Some(staging) };
     let old = match stored(&**store, out, 0) {
         Err(e) if e.is_not_found() => {
