@@ -266,6 +266,41 @@ fn other_samples_in_another_folder_are_not_taken_for_appended() {
     assert_eq!(manifest(&out).samples, 4);
 }
 
+/// Recordings of one length, or a single one, join those of all lengths.
+#[test]
+fn arrays_of_one_shape_join_arrays_of_any_shape() {
+    let dir = tempfile::tempdir().unwrap();
+    let arrays = |day: &str, lengths: &[usize]| {
+        let folder = dir.path().join(day);
+        std::fs::create_dir(&folder).unwrap();
+        for (number, length) in lengths.iter().enumerate() {
+            let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({length}, 2), }}");
+            let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+            bytes.extend(format!("{header:<117}\n").into_bytes());
+            bytes.extend((0..2 * length).flat_map(|x| (x as f32).to_le_bytes()));
+            std::fs::write(folder.join(format!("{day}-{number}.npy")), bytes).unwrap();
+        }
+        folder
+    };
+    let [first, single, equal, other] =
+        [("a", &[3, 4][..]), ("b", &[5]), ("c", &[7, 7]), ("d", &[6, 8])].map(|(day, lengths)| arrays(day, lengths));
+    for to in ["hdf5", "parquet", "webdataset"] {
+        let out = dir.path().join(to);
+        packhorse(&["pack", text(&first), "--to", to, "--out", text(&out), "--ragged"]).succeed();
+        for more in [&single, &equal, &other] {
+            packhorse(&["append", text(&out), text(more), "--ragged"]).succeed();
+        }
+        assert_eq!(manifest(&out).samples, 7);
+        packhorse(&["verify", text(&out), "--full"]).succeed();
+        let table = dir.path().join(format!("{to}-table"));
+        packhorse(&["pack", text(&out), "--to", "parquet", "--out", text(&table), "--ragged"]).succeed();
+        let read = packhorse(&["head", text(&table), "-n", "7"]).succeed().printed;
+        for shape in ["3,2", "4,2", "5,2", "7,2", "6,2", "8,2"] {
+            assert!(read.contains(&format!("[{shape}]")), "{to}: {shape} is not in {read}");
+        }
+    }
+}
+
 /// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.
 #[test]
 fn a_lost_plan_of_an_append_is_made_again_by_it() {

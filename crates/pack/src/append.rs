@@ -19,7 +19,7 @@ use crate::stored_plan::{Stored, publish_new, publish_over, receipts_beyond, thr
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::{
-    Digest, Manifest, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
+    Digest, FieldRecord, Manifest, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::{Transform, without_text_field};
@@ -199,6 +199,7 @@ impl Base {
         options.sink = header.sink.options.iter().collect();
         let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         inherit_sources(&mut options.sources, &first.header().sources);
+        options.joining.dataset = Some(FieldRecord::schema(&header.schema)?);
         Ok(())
     }
 

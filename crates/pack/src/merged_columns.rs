@@ -1,12 +1,13 @@
 //! Merges the column types of many inputs into one schema.
 
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, UNTYPED, class_names,
-    numpy_type, with_metadata,
+    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, SchemaRef, UNTYPED,
+    class_names, numpy_type, with_metadata,
 };
 use packhorse_transform::Casts;
 use packhorse_transform::kinds::{JSON, common_time, same_kind, time_zone, value_kind};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -26,9 +27,22 @@ pub(crate) struct Joining {
     pub(crate) shapes: Shapes,
     /// The element types that the recipe asks for: types that differ become these.
     pub(crate) casts: Casts,
+    /// The columns of the dataset that the samples are added to.
+    pub(crate) dataset: Option<SchemaRef>,
 }
 
 impl Joining {
+    /// A column of arrays of one shape, as arrays of any shape where those of the dataset are.
+    fn widened<'f>(&self, field: &'f Field) -> Cow<'f, Field> {
+        let known = self.dataset.as_ref().and_then(|schema| schema.field_with_name(field.name()).ok());
+        let is_ragged = |known: &&Field| matches!(FieldType::of(known), Ok(FieldType::Ragged { .. }));
+        let joined = known.filter(is_ragged).and_then(|known| join(field, known, Shapes::Ragged));
+        let Some(joined) = joined else { return Cow::Borrowed(field) };
+        let notes = [PACKED, LOGICAL].into_iter().filter_map(|name| Some((name, field.metadata().get(name)?)));
+        let joined = notes.fold(joined, |joined, (name, note)| with_metadata(joined, name, note));
+        Cow::Owned(joined.with_nullable(field.is_nullable()))
+    }
+
     /// A column that holds the values of both; `None` if they don't fit together.
     fn join(&self, a: &Field, b: &Field) -> Option<Field> {
         let joined = join(a, b, self.shapes).or_else(|| {
@@ -83,7 +97,7 @@ impl MergedColumns {
     ) -> Result<()> {
         let mut merged = Vec::new();
         for field in fields {
-            let feature = field.metadata().get(HUGGINGFACE);
+            let (feature, field) = (field.metadata().get(HUGGINGFACE), &*joining.widened(field));
             if let Some(known) = self.columns.get(field.name())
                 && !joining.casts.drops(field.name())
             {

@@ -47,5 +47,7 @@ fn differ(store: &dyn Store, (one, other): (&Path, &Path), size: u64) -> bool {
         let mut bytes = vec![0; LOOKED_AT.min(size) as usize];
         store.open(path).and_then(|file| file.read_at(at, &mut bytes)).ok().map(|()| bytes)
     };
-    [0, size.saturating_sub(LOOKED_AT)].into_iter().any(|at| read(one, at).zip(read(other, at)).is_some_and(|(a, b)| a != b))
+    [0, size.saturating_sub(LOOKED_AT)]
+        .into_iter()
+        .any(|at| read(one, at).zip(read(other, at)).is_some_and(|(a, b)| a != b))
 }

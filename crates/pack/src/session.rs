@@ -413,7 +413,7 @@ impl Session {
             keyed_source::source(&**format, options, self.bounds())?;
         }
         let mut scanning = recipe.scanning(&*self.store, options.typed, self.io_threads)?;
-        scanning.sources.clone_from(&options.sources);
+        (scanning.sources, scanning.joining) = (options.sources.clone(), options.joining.clone());
         scanning.known = base.map(|base| columns_of(&base.manifest)).transpose()?;
         if self.from_listings {
             scanning.listings = Some(recipe.folder()?);

@@ -41,7 +41,7 @@ fn durations_times_of_day_and_dates_are_not_merged() {
     // A cast makes units one, not kinds.
     let cast = |to: &str, a, b| {
         let casts = Casts::new(&[("t".to_owned(), to.to_owned())].into()).unwrap();
-        Joining { shapes: Shapes::Equal, casts }.join(&a, &b).is_some()
+        Joining { casts, ..Joining::default() }.join(&a, &b).is_some()
     };
     assert!(cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", None)));
     assert!(!cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", Some("date32"))));
@@ -80,7 +80,7 @@ fn types_that_differ_become_what_the_cast_says() {
     let scalar = |element| FieldType::Scalar(element).field("x", false);
     let join = |to: &str| {
         let casts = Casts::new(&[("x".to_owned(), to.to_owned())].into()).unwrap();
-        Joining { shapes: Shapes::Equal, casts }.join(&scalar(DataType::Int64), &scalar(DataType::Float32))
+        Joining { casts, ..Joining::default() }.join(&scalar(DataType::Int64), &scalar(DataType::Float32))
     };
     assert_eq!(join("f64"), Some(scalar(DataType::Float64)));
     assert_eq!(join("text"), Some(FieldType::Text.field("x", false)));
@@ -88,7 +88,7 @@ fn types_that_differ_become_what_the_cast_says() {
     let tensors = [tensor(&[2, 3]), FieldType::Tensor { element: DataType::UInt8, shape: vec![3, 2] }.field("x", true)];
     for (shapes, joined) in [(Shapes::Equal, false), (Shapes::Ragged, true)] {
         let casts = Casts::new(&[("x".to_owned(), "f32".to_owned())].into()).unwrap();
-        assert_eq!(Joining { shapes, casts }.join(&tensors[0], &tensors[1]).is_some(), joined);
+        assert_eq!(Joining { shapes, casts, ..Joining::default() }.join(&tensors[0], &tensors[1]).is_some(), joined);
     }
 }
 
@@ -168,7 +168,7 @@ fn what_another_library_calls_a_column_stays_where_all_inputs_agree() {
     let short = with_metadata(FieldType::Scalar(DataType::Int32).field("label", false), HUGGINGFACE, dogs.unwrap());
     let add = |to: [&str; 2]| {
         let casts = Casts::new(&[(to[0].to_owned(), to[1].to_owned())].into()).unwrap();
-        let (joining, mut columns) = (Joining { shapes: Shapes::Equal, casts }, MergedColumns::default());
+        let (joining, mut columns) = (Joining { casts, ..Joining::default() }, MergedColumns::default());
         columns.add([&label(cats)].into_iter(), 1, Path::new("a"), &joining).unwrap();
         columns.add([&short].into_iter(), 1, Path::new("b"), &joining).map_err(|e| e.to_string())
     };
