@@ -839,3 +839,33 @@ fn datasets_of_hdf5_are_left_out_behind_an_exclamation_mark() {
     assert_eq!(fields("!/data/a,!/data/c"), ["data.b"]);
     assert_eq!(fields("/data/b,/data/c,!*/c"), ["data.b"]);
 }
+
+/// Arrays whose rows belong together, in a file each, and settings that have no effect on rows.
+#[test]
+fn rows_of_arrays_beside_each_other_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    let array = |name: &str, shape: &str, values: usize| {
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({shape}), }}");
+        let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        bytes.extend(format!("{header:<117}\n").into_bytes());
+        bytes.resize(bytes.len() + values, 7);
+        fs::write(input.join(name), bytes).unwrap();
+    };
+    array("part-0.npy", "3, 2", 6);
+    array("part-1.npy", "3, 2", 6);
+    let parts = pack(dir.path(), "in", "parts", &["--rows"]);
+    assert!(samples(&parts) == 6 && !parts.said.contains("rows each"), "{parts:?}");
+    array("masks.npy", "3, 2", 6);
+    let told = pack(dir.path(), "in", "told", &["--rows"]);
+    assert!(told.said.contains("masks.npy and part-0.npy have 3 rows each"), "{told:?}");
+    let refused = pack(dir.path(), "in", "none", &["--rows", "--key-ends", "sample-folders"]);
+    assert!(refused.code() == CONFIG && refused.said.contains("--key-ends has no effect"), "{refused:?}");
+    array("labels.npy", "3", 3);
+    let refused = pack(dir.path(), "in", "none", &["--rows"]);
+    assert!(refused.code() == CONTENT && refused.said.contains("one .npz file"), "{refused:?}");
+    fs::write(dir.path().join("few.tar"), tar(2)).unwrap();
+    let refused = pack(dir.path(), "few.tar", "none", &["--rows"]);
+    assert!(refused.code() == CONFIG && refused.said.contains("--rows has no effect"), "{refused:?}");
+}

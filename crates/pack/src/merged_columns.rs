@@ -253,6 +253,12 @@ fn differ(known: &Column, field: &Field) -> Error {
     let is_records = known.first.to_string_lossy().contains(".tfrec");
     let hint = hint
         .or_else(|| is_records.then(|| "a features.json beside the files describes the features of all".to_owned()));
+    let is_array = known.first.extension().is_some_and(|extension| extension == "npy");
+    let hint = hint.or_else(|| {
+        is_array.then(|| {
+            "put arrays whose rows belong together into one .npz file (`numpy.savez`), and pack that".to_owned()
+        })
+    });
     let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
     let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);
     hint.into_iter().fold(error, Error::hint)

@@ -168,13 +168,14 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     // Where every sample was left out, plan says so.
     if listing.samples() > 0 {
         idle_setting(options.recipe, &listing)?;
+        idle_key_ends(options.recipe, &listing)?;
     }
     Ok(listing)
 }
 
 /// Refuses settings of table formats that no input has: what they should leave out would be packed.
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
-    let settings: [(&str, bool, &[&str], &str); 8] = [
+    let settings: [(&str, bool, &[&str], &str); 9] = [
         ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
         ("id-field", recipe.id_field.is_some(), &KEYED, "; files are named by their keys"),
         ("document", recipe.document.is_some(), &["text"], ""),
@@ -183,6 +184,7 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
         ("branches", recipe.branches.is_some(), &["root"], "; `field` chooses fields of any input"),
         ("tree", recipe.tree.is_some(), &["root"], ""),
         ("schema", recipe.schema.is_some(), &["csv", "jsonl"], "; `cast` changes types of any input"),
+        ("rows", recipe.rows, &["npz"], "; files in an archive are whole samples: unpack it first"),
     ];
     let has = |formats: &[&str]| listing.tables().iter().any(|table| formats.contains(&table.format));
     // What could not be opened may have been such an input.
@@ -201,6 +203,17 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
             Err(Error::config(message).with_code(Code::BadSetting).hint(format!("leave it out{hint}")))
         }
     }
+}
+
+/// Refuses a rule for names of files where all inputs are tables, whose rows are called by the table's name and their position.
+fn idle_key_ends(recipe: &Recipe, listing: &Listing) -> Result<()> {
+    let is_idle = !recipe.key_ends.is_default() && recipe.metadata.is_none();
+    if !is_idle || listing.iter().any(|sample| sample.table().is_none()) {
+        return Ok(());
+    }
+    let message =
+        "`key-ends` has no effect: it is for names of files and of members of archives, and all inputs are tables";
+    Err(Error::config(message).with_code(Code::BadSetting).hint("leave it out"))
 }
 
 /// The tables of each input, by path: the trees of ROOT files. Plain files are ignored.

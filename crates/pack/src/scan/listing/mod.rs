@@ -1,5 +1,6 @@
 //! The result of a scan: samples in order, about 100 bytes each.
 
+mod aligned_arrays;
 mod clashes;
 mod dataset_cards;
 mod decoded;
@@ -303,8 +304,9 @@ impl Listing {
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.of_all(&self.tables).report(observer);
-        let warnings = self.merged_pictures().into_iter().chain(same_names::warning(self)).chain(self.folder_layout());
-        warnings.for_each(|warning| observer.event(&Event::Warning(&warning)));
+        let warnings =
+            [self.merged_pictures(), same_names::warning(self), self.folder_layout(), aligned_arrays::warning(self)];
+        warnings.into_iter().flatten().for_each(|warning| observer.event(&Event::Warning(&warning)));
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);
