@@ -104,7 +104,7 @@ impl List<'_> {
 /// Calls `each` for every feature of the record that has a list. A feature without a list counts as missing, as in
 /// TensorFlow.
 pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, List<'a>) -> Result<()>) -> Result<()> {
-    let mut example = Message(record);
+    let (mut example, mut found, mut unknown) = (Message(record), false, false);
     while let Some((number, value)) = example.next()? {
         match (number, value) {
             (1, WireValue::Bytes(features)) => {
@@ -113,6 +113,7 @@ pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, L
                     if let (1, WireValue::Bytes(entry)) = (number, value)
                         && let Some((name, list)) = parse_entry(entry)?
                     {
+                        found = true;
                         each(name, list)?;
                     }
                 }
@@ -120,10 +121,13 @@ pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, L
             (2, WireValue::Bytes(_)) => {
                 return Err(Error::unsupported("is a SequenceExample; only tf.train.Example is supported"));
             }
-            _ => {}
+            _ => unknown = true,
         }
     }
-    Ok(())
+    match unknown && !found {
+        true => Err(Error::unsupported("is another message than tf.train.Example, which alone is read")),
+        false => Ok(()),
+    }
 }
 
 /// The name and the list of an entry of the feature map.
@@ -215,6 +219,9 @@ mod tests {
     fn other_records_are_refused() {
         let kind = |record: &[u8]| all(record).unwrap_err().kind();
         assert_eq!(kind(&[0x12, 0]), Kind::Unsupported);
+        // Other messages: a number alone, and text that could be features beside it.
+        assert_eq!(kind(&[0x18, 5]), Kind::Unsupported);
+        assert_eq!(kind(b"\x0a\x0b\x0a\x09102036563\x18\x05"), Kind::Unsupported);
         assert_eq!(kind(&[0x0a, 9, 0x0a, 7, 0x0a, 1, 0xff, 0x12, 2, 0x0a, 0]), Kind::Content);
         let twice = [0x0a, 11, 0x0a, 9, 0x0a, 1, b'a', 0x12, 4, 0x0a, 0, 0x1a, 0];
         assert_eq!(all(&twice).unwrap_err().to_string(), "feature a: holds two lists");
