@@ -301,6 +301,19 @@ fn arrays_of_one_shape_join_arrays_of_any_shape() {
     }
 }
 
+#[test]
+fn new_samples_may_lack_what_was_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, more, out] = ["first.csv", "more.csv", "out"].map(|name| dir.path().join(name));
+    std::fs::write(&first, "x,debug\n1,2\n").unwrap();
+    std::fs::write(&more, "x\n3\n").unwrap();
+    packhorse(&["pack", text(&first), "--drop", "debug", "--to", "parquet", "--out", text(&out)]).succeed();
+    packhorse(&["append", text(&out), text(&more)]).succeed();
+    assert_eq!(manifest(&out).samples, 2);
+    let more = ["pack", text(&more), "--drop", "debug", "--to", "parquet", "--out", "none"];
+    assert!(packhorse(&more).run().said.contains("no field is called debug"));
+}
+
 /// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.
 #[test]
 fn a_lost_plan_of_an_append_is_made_again_by_it() {

@@ -36,6 +36,8 @@ pub struct Fields {
     options: FieldsOptions,
     casts: Casts,
     shapes: BTreeMap<String, Vec<usize>>,
+    /// Whether it comes from a plan, of whose inputs the names were those of fields: others may lack what is dropped.
+    planned: bool,
 }
 
 impl Fields {
@@ -43,7 +45,7 @@ impl Fields {
     pub fn new(options: FieldsOptions) -> Result<Self> {
         let shapes = options.stack.iter().map(|(name, shape)| Ok((name.clone(), stack::shape(name, shape)?)));
         let casts = Casts::new(&options.cast)?.dropping(&options.only, &options.drop);
-        Ok(Self { casts, shapes: shapes.collect::<Result<_>>()?, options })
+        Ok(Self { casts, shapes: shapes.collect::<Result<_>>()?, options, planned: false })
     }
 
     /// Whether this changes nothing.
@@ -66,7 +68,7 @@ impl Fields {
                 _ => return None,
             }
         }
-        Self::new(options).ok()
+        Self::new(options).ok().map(|fields| Self { planned: true, ..fields })
     }
 
     fn takes(&self, name: &str) -> bool {
@@ -88,7 +90,8 @@ impl Fields {
     /// Refuses names that match no field: they are typing errors.
     fn known(&self, input: &SchemaRef) -> Result<()> {
         let options = &self.options;
-        let given = options.only.iter().chain(&options.drop).chain(options.rename.keys());
+        let dropped = options.drop.iter().filter(|_| !self.planned);
+        let given = options.only.iter().chain(dropped).chain(options.rename.keys());
         let mut given = given.chain(options.cast.keys()).chain(options.stack.keys());
         // Of several that get one name, such as `jpg` and `png`, one is enough.
         let is_there = |name: &String| input.column_with_name(name).is_some();
