@@ -5,7 +5,7 @@
 use packhorse::core::{Event, Observer};
 use packhorse::dataset::Manifest;
 use packhorse::{Labels, MetadataRows, Recipe, Splits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -238,6 +238,34 @@ fn numbers_with_nan_stay_numbers() {
     let input = files(&dir.path().join("in"), &["01.jpg", "02.jpg"]);
     let found = packed(&with_table(&input, ("t.csv", "f,n\n01,NaN\n02,1\n"), "f", &[]));
     assert_eq!(["01.json", "02.json"].map(|name| &*found[name].1), [r#"{"f":"01","n":null}"#, r#"{"f":"02","n":1}"#]);
+}
+
+/// All samples of a patient are in one split, and shares are those of patients.
+#[test]
+fn groups_stay_in_one_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<String> =
+        (0..40).flat_map(|patient| (0..5).map(move |scan| format!("sub-{patient:02}/anat/{scan}.nii"))).collect();
+    let input = files(&dir.path().join("bids"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let recipe = |by: &str| {
+        let recipe = Recipe::new(&input, "webdataset", dir.path().join(by.replace('/', "-")));
+        recipe.split("train=0.5,val=0.5".parse().unwrap()).with("split-by", by).unwrap()
+    };
+    let of_patients = |by: &str| {
+        let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (member, split) in splits(&recipe(by)) {
+            found.entry(member[..6].to_owned()).or_default().insert(split);
+        }
+        found
+    };
+    let found = of_patients("group:/(sub-[0-9]+)/");
+    assert!(found.len() == 40 && found.values().all(|splits| splits.len() == 1), "{found:?}");
+    let trained = found.values().filter(|splits| splits.contains("train")).count();
+    assert!((10..=30).contains(&trained), "{trained} of 40 patients");
+    assert!(of_patients("hash").values().any(|splits| splits.len() == 2));
+    let error = packhorse::session().pack(&recipe("group:/(pat-[0-9]+)/")).unwrap_err();
+    assert!(error.to_string().contains("is in no group by the expression of `split-by`"), "{error}");
+    assert!("group:sub".parse::<packhorse::pack::SplitBy>().is_err());
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Splits of samples. Pure.
 
-use crate::choice::choice;
 use packhorse_core::{Error, Result};
 use packhorse_storage::Location;
 use regex::Regex;
@@ -73,13 +72,13 @@ impl fmt::Display for SplitLists {
     }
 }
 
-/// An expression whose first group is the name of a split, for the path of an input from the name of `input` on; of members of
+/// An expression whose first group is the name of a split, or of samples that stay together, for the path of an input from the name of `input` on; of members of
 /// archives with the folder in the archive.
 #[derive(Clone, Debug)]
 pub struct PathSplit(Regex);
 
 impl PathSplit {
-    /// The name of the split in a path.
+    /// The first group in a path.
     pub(crate) fn name<'a>(&self, path: &'a str) -> Option<&'a str> {
         self.0.captures(path)?.get(1).map(|name| name.as_str())
     }
@@ -97,7 +96,7 @@ impl FromStr for PathSplit {
     fn from_str(text: &str) -> Result<Self> {
         let rule = Regex::new(text).map_err(|e| Error::config(format!("\"{text}\": {e}")))?;
         match rule.captures_len() {
-            1 => Err(Error::config(format!("\"{text}\" takes a group, the name of the split, such as (train|test)-"))),
+            1 => Err(Error::config(format!("\"{text}\" takes a group in parentheses, such as (train|test)-"))),
             _ => Ok(Self(rule)),
         }
     }
@@ -108,16 +107,40 @@ impl FromStr for PathSplit {
 pub struct Shares(Vec<(String, f64)>);
 
 /// How shares choose a sample's split.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum SplitBy {
     /// By a hash of the key: a sample stays in its split when others are added.
     #[default]
     Hash,
     /// By position in the order: the first samples make the first split.
     Order,
+    /// By a hash of the first group of this expression in the path of the input: samples of one group, such as those of a patient or a
+    /// speaker, are in one split, and the shares are those of groups.
+    Group(PathSplit),
 }
 
-choice!(SplitBy: Hash = "hash", Order = "order");
+impl FromStr for SplitBy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.split_once(':')) {
+            ("hash", _) => Ok(SplitBy::Hash),
+            ("order", _) => Ok(SplitBy::Order),
+            (_, Some(("group", rule))) => rule.parse().map(SplitBy::Group),
+            _ => Err(Error::config(format!("takes hash, order or group:EXPRESSION, not \"{text}\""))),
+        }
+    }
+}
+
+impl fmt::Display for SplitBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SplitBy::Hash => f.write_str("hash"),
+            SplitBy::Order => f.write_str("order"),
+            SplitBy::Group(rule) => write!(f, "group:{}", rule.0.as_str()),
+        }
+    }
+}
 
 impl FromStr for Splits {
     type Err = Error;

@@ -18,8 +18,8 @@ pub(super) struct SplitAssignment<'a> {
 enum Rule<'a> {
     /// There are no splits.
     None,
-    /// By shares, of keys or of positions in the order.
-    Shares(&'a Shares, SplitBy),
+    /// By shares, of keys, of groups or of positions in the order.
+    Shares(&'a Shares, &'a SplitBy),
     /// The split of each entry of the listing.
     Known(Vec<u16>),
 }
@@ -29,8 +29,14 @@ impl<'a> SplitAssignment<'a> {
     pub(super) fn of(listing: &Listing, recipe: &'a Recipe) -> Result<Self> {
         match &recipe.split {
             Splits::Shares(shares) => {
+                if let SplitBy::Group(rule) = &recipe.split_by
+                    && let Some(sample) = listing.iter().find(|sample| rule.name(&path_of(sample)).is_none())
+                {
+                    let error = Error::config("is in no group by the expression of `split-by`");
+                    return Err(error.in_input(sample.first_path().display()));
+                }
                 let names = shares.names().map(str::to_owned).collect();
-                Ok(Self { names, rule: Rule::Shares(shares, recipe.split_by) })
+                Ok(Self { names, rule: Rule::Shares(shares, &recipe.split_by) })
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
             Splits::Names => {
@@ -120,9 +126,12 @@ impl<'a> SplitAssignment<'a> {
                 }
                 (first.into(), other.max(1))
             }
-            Rule::Shares(shares, SplitBy::Hash) => {
-                let sample = listing.sample(item.sample as usize);
-                whole(sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, item))))
+            Rule::Shares(shares, by) => {
+                let key = |sample: SampleRef<'_>| match by {
+                    SplitBy::Group(rule) => rule.name(&path_of(&sample)).unwrap_or_default().to_owned(),
+                    _ => unit_key(&sample, item),
+                };
+                whole(listing.sample(item.sample as usize).map_or(0, |sample| shares.by_key(&key(sample))))
             }
         }
     }

@@ -203,9 +203,10 @@ settings! {
         /// none: no splits. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first
         /// group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`
         split: Splits, text("SHARES").default("keep");
-        /// How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it;
-        /// stable when files are added) or order
-        split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");
+        /// How shares assign samples to splits: hash (of the key, or of the table's name and the row's position in it;
+        /// stable when files are added), order, or group:EXPRESSION, whose first group in the path of the file (as of
+        /// split=path) names what stays in one split, such as a patient
+        split_by: SplitBy, text("HOW").default("hash");
         /// Pack only the first N samples of the order
         limit: Option<u64>, takes("N", FROM_ONE);
         /// The name of the dataset, and of shards outside splits
