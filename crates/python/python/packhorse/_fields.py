@@ -98,7 +98,8 @@ class Number(Field):
 
 
 class Json(Field):
-    """A number in a field of JSON, under `path` (`"size.width"`, `"boxes.0.label"`): `[batch]` of `dtype`."""
+    """A number in a field of JSON, under `path` (`"size.width"`, `"boxes.0.label"`, or `"Class1.1"`, a name with a dot): `[batch]` of
+    `dtype`."""
 
     kind = "json"
 

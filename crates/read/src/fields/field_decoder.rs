@@ -68,9 +68,9 @@ impl PictureDecoder {
 /// The text form of numbers in blobs.
 pub(crate) enum Text {
     Plain,
-    Json(Vec<String>),
+    Json(String),
     /// The numbers of classes by their names, which are the texts, or in JSON the values under the path.
-    Class(HashMap<String, i64>, Option<Vec<String>>),
+    Class(HashMap<String, i64>, Option<String>),
 }
 
 /// Blobs that hold an array.
@@ -230,12 +230,12 @@ fn with_array<R>(
 }
 
 /// The value under a path in a JSON text.
-fn in_json(bytes: &[u8], path: &[String]) -> Result<serde_json::Value> {
+fn in_json(bytes: &[u8], path: &str) -> Result<serde_json::Value> {
     let value = json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
     match json_at(&value, path) {
         // A field that is not required is zeros there.
         None | Some(serde_json::Value::Null) => {
-            Err(Error::content(format!("has no {}", path.join("."))).with_code(Code::FieldMissing))
+            Err(Error::content(format!("has no {path}")).with_code(Code::FieldMissing))
         }
         Some(found) => Ok(found.clone()),
     }
@@ -279,18 +279,21 @@ impl Text {
                     serde_json::Value::Bool(yes) => if yes { "1" } else { "0" }.to_owned(),
                     other => json::odd_number(&other).map_or_else(|| other.to_string(), |number| number.to_string()),
                 };
-                parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{} ", path.join(".")), &text))
+                parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{path} "), &text))
             }
         }
     }
 }
 
-/// The part of a JSON value at `path`: names, and positions in lists.
-pub(crate) fn json_at<'v>(value: &'v serde_json::Value, path: &[String]) -> Option<&'v serde_json::Value> {
-    path.iter().try_fold(value, |value, name| match value {
+/// The part of a JSON value at `path`: names, and positions in lists, with dots between them. Names may have dots of their own: of
+/// several readings the one with the longest names counts.
+pub(crate) fn json_at<'v>(value: &'v serde_json::Value, path: &str) -> Option<&'v serde_json::Value> {
+    let inside = |name: &str| match value {
         serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
         other => other.get(name),
-    })
+    };
+    let in_part = |(at, _)| json_at(inside(path.get(..at)?)?, path.get(at + 1..)?);
+    inside(path).or_else(|| path.rmatch_indices('.').find_map(in_part))
 }
 
 /// Writes the number in `text`; `None` if it is not a number of this type.

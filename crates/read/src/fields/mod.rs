@@ -64,7 +64,8 @@ pub enum FieldKind {
     Mask(View, DataType),
     /// A number (as text in blobs): `[batch]` of this type.
     Number(DataType),
-    /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type.
+    /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type. Names may have dots of their own:
+    /// `a.b` is the member `a.b` if there is one, else `b` of the member `a`.
     Json(String, DataType),
     /// The position in this list of the name that a text is, or in a JSON blob the text, number or Boolean under the path: `Int64
     /// [batch]`. A name that is not in the list is an error of the sample.

@@ -189,15 +189,13 @@ impl Look<'_> {
             FieldKind::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
             FieldKind::Json(path, data_type) => {
                 self.must(blob, "does not hold bytes, so it can't be JSON")?;
-                let path = path.split('.').map(str::to_owned).collect();
-                self.number(&stored, blob, data_type, Text::Json(path))?
+                self.number(&stored, blob, data_type, Text::Json(path.clone()))?
             }
             FieldKind::Class(names, path) => {
                 self.must(blob, "does not hold text; numbers are read as they are")?;
                 let positions: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
                 self.must(positions.len() == names.len(), "has names of classes that are equal")?;
-                let path = path.as_ref().map(|path| path.split('.').map(str::to_owned).collect());
-                self.number(&stored, blob, &DataType::Int64, Text::Class(positions, path))?
+                self.number(&stored, blob, &DataType::Int64, Text::Class(positions, path.clone()))?
             }
             FieldKind::Auto if blob => self.suggested(&stored)?,
             kind => {
