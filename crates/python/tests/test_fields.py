@@ -299,6 +299,15 @@ def test_json_numbers(pictures):
     assert batch["low"].tolist() == [-1.5] * 24
 
 
+def test_names_in_json_may_have_dots(tmp_path):
+    """Galaxy Zoo's columns are `Class1.1` and so on."""
+    packhorse.pack([{"json": {"Class1.1": i / 4, "Class1": {"1": 9, "2": i}}} for i in range(4)], tmp_path / "out", "webdataset")
+    ds = packhorse.open(tmp_path / "out")
+    batch = ds.batch(range(4), {"dot": packhorse.Json("json", "Class1.1", "float32"), "path": packhorse.Json("json", "Class1.2")})
+    assert batch["dot"].tolist() == [0.0, 0.25, 0.5, 0.75] and batch["path"].tolist() == [0, 1, 2, 3]
+    assert len(ds.where("json.Class1.1 > 0.4")) == 2
+
+
 def test_json_of_python_may_hold_nan(tmp_path):
     """Python's `json` writes NaN, which JSON lacks."""
     samples = [{"txt": "a", "json": json.dumps({"width": 10 + i, "score": float("nan") if i == 2 else 0.5}).encode()} for i in range(4)]
@@ -650,6 +659,8 @@ def test_json_without_a_value(tmp_path):
     assert error.value.code == "field-missing"
     zeros = ds.batch([0, 1, 2], {"x": packhorse.Json("json", "score", "float32", required=False)})
     assert zeros["x"].tolist() == [0.5, 0.0, 0.0]
+    told = ds.batch(range(3), {"score": packhorse.Present("json", path="score"), "json": packhorse.Present()})
+    assert {name: told[name].tolist() for name in told} == {"score": [1, 0, 0], "json": [1, 1, 1]}
     assert ds.where("json.score > 0").keys == ["a"] and len(ds.where("json.score != 1")) == 1
     with pytest.raises(packhorse.ConfigError, match="no sample has a value of depth in its field json"):
         ds.where("json.depth == 1")

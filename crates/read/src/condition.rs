@@ -198,7 +198,7 @@ fn fields_of(terms: &[Term]) -> Vec<FieldOptions> {
         if let Some(kind) = &term.kind {
             push(term.field.clone(), kind, &term.field);
         }
-        push(presence(&term.field), &FieldKind::Present, &term.field);
+        push(presence(&term.field), &FieldKind::Present(None), &term.field);
     }
     fields
 }

@@ -260,6 +260,43 @@ fn names_in_json_may_have_dots() {
 }
 
 #[test]
+fn values_that_json_lacks_are_told_from_zeros() {
+    let texts = [r#"{"n": 0, "c": "a"}"#, r#"{"n": null}"#, r#"{"n": 1, "c": null}"#, r#"{"c": ""}"#, "[]", "{"];
+    let dir = json(&texts);
+    let dataset = dataset(dir.path());
+    let class = FieldKind::Class(["a".to_owned(), String::new()].into(), Some("c".to_owned()));
+    let fields = [
+        ("n", FieldKind::Json("n".to_owned(), packhorse_core::DataType::Int64)),
+        ("c", class),
+        ("has n", FieldKind::Present(Some("n".to_owned()))),
+        ("has c", FieldKind::Present(Some("c".to_owned()))),
+        ("has json", FieldKind::Present(None)),
+    ];
+    let fields =
+        fields.map(|(name, kind)| FieldOptions { required: false, ..FieldOptions::new(name, kind).from("json") });
+    let decoder = BatchDecoder::new(&dataset, &fields, &options(5)).unwrap();
+    let batch = decoder.decode(&[0, 1, 2, 3, 4], 0).unwrap();
+    for (name, wanted) in [
+        ("n", [0, 0, 1, 0, 0]),
+        ("c", [0, 0, 0, 1, 0]),
+        ("has n", [1, 0, 1, 0, 0]),
+        ("has c", [1, 0, 0, 1, 0]),
+        ("has json", [1; 5]),
+    ] {
+        assert_eq!(batch.integers(name).collect::<Vec<_>>(), wanted, "{name}");
+    }
+    let one = |number, field: FieldOptions| {
+        let decoder = BatchDecoder::new(&dataset, &[field], &options(1)).unwrap();
+        decoder.decode(&[number], 0).map(|batch| batch.integers("p").next()).map_err(|error| error.to_string())
+    };
+    let present = |path: Option<&str>| FieldOptions::new("p", FieldKind::Present(path.map(str::to_owned))).from("json");
+    assert_eq!((one(5, present(None)), one(1, present(Some("n")))), (Ok(Some(1)), Ok(Some(0))));
+    assert!(one(5, present(Some("n"))).unwrap_err().contains("is not JSON"));
+    let required = FieldOptions { required: true, ..fields[0].clone() };
+    assert!(one(1, required).unwrap_err().contains("`Present`"));
+}
+
+#[test]
 fn a_wait_of_limited_time_returns_what_the_iterator_returns() {
     use std::time::Duration;
     let dir = folder();

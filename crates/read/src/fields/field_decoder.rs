@@ -31,8 +31,8 @@ pub(crate) enum FieldDecoder {
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
     Draws,
-    /// 1 for any value.
-    Present,
+    /// 1 for any value, or where JSON has one under the path.
+    Present(Option<String>),
     /// A picture of one size.
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
@@ -208,7 +208,10 @@ impl FieldDecoder {
                 })
             }
             FieldDecoder::Draws => Err(Error::bug("a key of draws is not a field of samples")),
-            FieldDecoder::Present => fit(&[1], out),
+            FieldDecoder::Present(path) => {
+                let inside = path.as_ref().map(|path| in_json(raw(value)?, path)).transpose()?;
+                fit(&[u8::from(inside.is_none_or(|inside| inside.is_some()))], out)
+            }
             FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }
@@ -229,16 +232,15 @@ fn with_array<R>(
     }
 }
 
-/// The value under a path in a JSON text.
-fn in_json(bytes: &[u8], path: &str) -> Result<serde_json::Value> {
+/// The value under a path in a JSON text; `None` where there is none, or null.
+fn in_json(bytes: &[u8], path: &str) -> Result<Option<serde_json::Value>> {
     let value = json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
-    match json_at(&value, path) {
-        // A field that is not required is zeros there.
-        None | Some(serde_json::Value::Null) => {
-            Err(Error::content(format!("has no {path}")).with_code(Code::FieldMissing))
-        }
-        Some(found) => Ok(found.clone()),
-    }
+    Ok(json_at(&value, path).filter(|value| !value.is_null()).cloned())
+}
+
+/// The error of JSON without a value under a path. A field that is not required is zeros there.
+fn lacks(path: &str) -> Error {
+    Error::content(format!("has no {path}")).with_code(Code::FieldMissing)
 }
 
 impl Text {
@@ -261,7 +263,8 @@ impl Text {
                 })
             }
             Text::Class(positions, path) => {
-                let inside = path.as_ref().map(|path| in_json(bytes, path)).transpose()?;
+                let inside = |path: &String| in_json(bytes, path)?.ok_or_else(|| lacks(path));
+                let inside = path.as_ref().map(inside).transpose()?;
                 let name: Cow<'_, str> = match &inside {
                     Some(serde_json::Value::String(text)) => text.into(),
                     Some(other) => other.to_string().into(),
@@ -275,7 +278,7 @@ impl Text {
                 fit(&position.to_le_bytes(), out)
             }
             Text::Json(path) => {
-                let text = match in_json(bytes, path)? {
+                let text = match in_json(bytes, path)?.ok_or_else(|| lacks(path))? {
                     serde_json::Value::Bool(yes) => if yes { "1" } else { "0" }.to_owned(),
                     other => json::odd_number(&other).map_or_else(|| other.to_string(), |number| number.to_string()),
                 };

@@ -1,5 +1,6 @@
 //! From the requested fields and a dataset's schema to decoders and a layout.
 
+use super::elements::{Elements, holds_texts};
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
@@ -7,7 +8,6 @@ use crate::Layout;
 use crate::dataset::{meaning, no_field, shown};
 use packhorse_core::{
     Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
-    numpy_type,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 use std::collections::{HashMap, HashSet};
@@ -38,6 +38,8 @@ const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 const LOOKS: usize = 4;
 
 const IN_LISTS: &str = "has lists of complex numbers or of bytes of a fixed length; read it by sample, or `stack` them";
+
+const NO_JSON: &str = "does not hold bytes, so it can't be JSON";
 
 /// See [`FieldContext::first`].
 type FirstValues<'a> = dyn Fn(usize, &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<Error>> + 'a;
@@ -149,8 +151,8 @@ impl Look<'_> {
             return Ok((FieldDecoder::Draws, None));
         }
         let stored = self.stored()?;
-        if self.field.kind == FieldKind::Present {
-            return Ok((FieldDecoder::Present, None));
+        if self.field.kind == FieldKind::Present(None) {
+            return Ok((FieldDecoder::Present(None), None));
         }
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
         let cell = match &self.field.kind {
@@ -187,8 +189,12 @@ impl Look<'_> {
                 FieldDecoder::Bytes
             }
             FieldKind::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
+            FieldKind::Present(path) => {
+                self.must(blob, NO_JSON)?;
+                FieldDecoder::Present(path.clone())
+            }
             FieldKind::Json(path, data_type) => {
-                self.must(blob, "does not hold bytes, so it can't be JSON")?;
+                self.must(blob, NO_JSON)?;
                 self.number(&stored, blob, data_type, Text::Json(path.clone()))?
             }
             FieldKind::Class(names, path) => {
@@ -363,39 +369,6 @@ impl Look<'_> {
     }
 }
 
-/// Whether a field has several texts for each sample, in lists or along one dimension.
-fn holds_texts(field: &Field) -> Result<bool> {
-    Ok(match FieldType::of(field)? {
-        FieldType::List { element, .. } => element == DataType::Utf8View,
-        FieldType::Tensor { element, shape } => element == DataType::Utf8View && shape.len() == 1,
-        FieldType::Ragged { element, rank } => element == DataType::Utf8View && rank == 1,
-        _ => false,
-    })
-}
-
-/// What batches hold of elements whose type only NumPy's name tells.
-struct Elements {
-    data_type: DataType,
-    /// How many of them an element is: the parts of a complex number, and bytes of a fixed length.
-    parts: Option<usize>,
-}
-
-impl Elements {
-    /// Those of a field: times are the ticks that they count, complex numbers pairs of floats, other bytes are bytes.
-    fn of(field: &Field, element: &DataType) -> Self {
-        let (data_type, parts) = match (element, numpy_type(field)) {
-            (DataType::FixedSizeBinary(8), Some("<c8")) => (DataType::Float32, Some(2)),
-            (DataType::FixedSizeBinary(16), Some("<c16")) => (DataType::Float64, Some(2)),
-            (DataType::FixedSizeBinary(8), Some(name)) if name.starts_with("<M8[") || name.starts_with("<m8[") => {
-                (DataType::Int64, None)
-            }
-            (DataType::FixedSizeBinary(bytes), _) => (DataType::UInt8, Some(usize::try_from(*bytes).unwrap_or(0))),
-            _ => (element.clone(), None),
-        };
-        Self { data_type, parts }
-    }
-}
-
 /// What follows the name of a ragged field in the names of its offsets and of its rows' shapes.
 const PARTS: [&str; 2] = [".offsets", ".shape"];
 
@@ -452,7 +425,7 @@ fn place(
             layout.push(name, DataType::UInt64, 8, vec![batch])?;
             8
         }
-        FieldDecoder::Present => {
+        FieldDecoder::Present(_) => {
             layout.push(name, DataType::UInt8, 1, vec![batch])?;
             1
         }
@@ -487,7 +460,7 @@ fn place(
     if rank > 1 {
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
-    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present);
+    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present(_));
     let source = asked.from.0.join(";");
     Ok(ResolvedField { name: name.clone(), source, cell, view, images: Vec::new(), required, at, ragged, rank, stride })
 }
