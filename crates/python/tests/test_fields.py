@@ -694,6 +694,21 @@ def test_complex_numbers_and_times(tmp_path):
         packhorse.open(tmp_path / "a").batch([0], {"n": packhorse.Number("n", "float32")})
 
 
+@pytest.mark.parametrize("to", ["hdf5", "parquet", "webdataset"])
+def test_ragged_complex_numbers(tmp_path, to):
+    """Spectra of different lengths are pairs of floats too."""
+    (tmp_path / "in").mkdir()
+    rng = np.random.default_rng(5)
+    spectra = [(rng.normal(size=(n, 3)) + 1j * rng.normal(size=(n, 3))).astype("c8") for n in (2, 1, 4)]
+    for number, spectrum in enumerate(spectra):
+        np.save(tmp_path / "in" / f"{number}.npy", spectrum)
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, ragged=True, progress=False)
+    rows = packhorse.open(tmp_path / "out").batch(range(3), {"x": packhorse.Ragged("npy")})["x"]
+    assert (rows.values.dtype, rows.values.shape, rows.offsets.tolist()) == ("float32", (21, 2), [0, 6, 9, 21])
+    assert rows.shapes.tolist() == [[2, 3, 2], [1, 3, 2], [4, 3, 2]]
+    assert all(np.array_equal(row.view("c8")[..., 0], wanted) for row, wanted in zip(rows.numpy(), spectra))
+
+
 def test_bytes_of_a_fixed_length(tmp_path):
     """UUIDs and the like are rows of bytes, beside other fields and in torch too."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -22,9 +22,16 @@ pub(crate) enum FieldDecoder {
     Number { data_type: DataType, width: usize, text: Text },
     /// Packed elements of `width` bytes, always of one shape.
     Dense { element: DataType, width: usize, shape: Vec<usize>, encoded: Option<Encoded> },
-    /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
+    /// Packed elements of one number of `width` bytes or of several, of any shape of `rank` dimensions.
     /// `fixed` is the shape of all of them, where the dataset says one.
-    Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded>, fixed: Option<Vec<i32>> },
+    Ragged {
+        element: DataType,
+        width: usize,
+        parts: Option<usize>,
+        rank: usize,
+        encoded: Option<Encoded>,
+        fixed: Option<Vec<i32>>,
+    },
     /// Texts in a list, as the JSON of that list.
     Texts { encoded: Option<Encoded> },
     /// `count` Booleans.
@@ -117,11 +124,12 @@ impl FieldDecoder {
                 let (height, across) = decoder.size(raw(value)?)?;
                 height as usize * across as usize * width
             }
-            FieldDecoder::Ragged { width, encoded, .. } => {
+            FieldDecoder::Ragged { width, parts, encoded, .. } => {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     return Ok(elements.len());
                 }
-                with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * width))?
+                let bytes = width * parts.unwrap_or(1);
+                with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * bytes))?
             }
             _ => 0,
         })
@@ -193,16 +201,19 @@ impl FieldDecoder {
                     false => error,
                 })
             }
-            FieldDecoder::Ragged { rank, encoded, fixed, .. } => {
+            FieldDecoder::Ragged { parts, rank, encoded, fixed, .. } => {
+                let shape = if *rank < 2 { &mut [] } else { shape };
+                let parts = parts.map(|parts| parts as i32);
                 if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     // The codec found them to fit, so each is below 2^31.
-                    numbers(dimensions.into_iter().map(|len| len as i32), if *rank < 2 { &mut [] } else { shape });
+                    numbers(dimensions.into_iter().map(|len| len as i32).chain(parts), shape);
                     return fit(elements, out);
                 }
                 with_array(value, encoded.as_ref(), |array, row| {
                     match fixed {
-                        Some(fixed) => numbers(fixed.iter().copied(), if *rank < 2 { &mut [] } else { shape }),
-                        None => write_shape(array, row, *rank, shape)?,
+                        Some(fixed) => numbers(fixed.iter().copied().chain(parts), shape),
+                        None if shape.is_empty() => {}
+                        None => numbers(shape_in(array, row, *rank)?.into_iter().chain(parts), shape),
                     }
                     fit(&bytes_of(&*elements(array, row)?)?, out)
                 })
@@ -417,14 +428,6 @@ fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>>
         lists = level.values().slice(from, to - from);
     }
     Ok(shape)
-}
-
-/// Writes the shape of an array of several dimensions.
-fn write_shape(array: &ArrayRef, row: usize, rank: usize, out: &mut [u8]) -> Result<()> {
-    if rank > 1 {
-        numbers(shape_in(array, row, rank)?.into_iter(), out);
-    }
-    Ok(())
 }
 
 /// The shape of an array of `rank` dimensions in row `row`.

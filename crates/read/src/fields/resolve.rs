@@ -7,7 +7,8 @@ use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use crate::dataset::{meaning, no_field, shown};
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, NUMPY, Options, Registry, Result, Schema,
+    numpy_type, with_metadata,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 use std::collections::{HashMap, HashSet};
@@ -37,7 +38,8 @@ const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 /// Values of encoded arrays that are looked at, unless two are of one type and shape.
 const LOOKS: usize = 4;
 
-const IN_LISTS: &str = "has lists of complex numbers or of bytes of a fixed length; read it by sample, or `stack` them";
+const IN_LISTS: &str =
+    "has lists of complex numbers or of bytes of a fixed length; ask for it as `Ragged`, or `stack` them";
 
 const NO_JSON: &str = "does not hold bytes, so it can't be JSON";
 
@@ -59,7 +61,8 @@ pub(crate) struct FieldContext<'a> {
 fn with_any_shape(field: &Field) -> Result<Field> {
     Ok(match FieldType::of(field)? {
         FieldType::Tensor { element, shape } => {
-            FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false)
+            let any = FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false);
+            numpy_type(field).into_iter().fold(any, |any, name| with_metadata(any, NUMPY, name))
         }
         _ => field.clone(),
     })
@@ -302,8 +305,7 @@ impl Look<'_> {
         };
         let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
             let Elements { data_type: element, parts } = Elements::of(field, element);
-            self.must(parts.is_none(), IN_LISTS)?;
-            Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
+            Ok(FieldDecoder::Ragged { width: width(&element)?, element, parts, rank, encoded, fixed })
         };
         match (kind, &held) {
             (FieldKind::Auto, FieldType::Tensor { element: DataType::Utf8View, .. }) if encoded.is_some() => {
@@ -412,10 +414,11 @@ fn place(
                 }
             }
         }
-        FieldDecoder::Ragged { element, width, rank: dimensions, .. } => {
-            layout.push_ragged(name, stored(element), *width, &[])?;
-            (ragged, rank) = (true, *dimensions);
-            *width
+        FieldDecoder::Ragged { element, width, parts, rank: dimensions, .. } => {
+            layout.push_ragged(name, stored(element), *width, parts.as_slice())?;
+            // The parts of an element are the last dimension.
+            (ragged, rank) = (true, if *dimensions > 1 { dimensions + parts.iter().len() } else { *dimensions });
+            width * parts.unwrap_or(1)
         }
         FieldDecoder::Number { data_type, width, .. } => {
             layout.push(name, stored(data_type), *width, vec![batch])?;
