@@ -695,6 +695,27 @@ def test_complex_numbers_and_times(tmp_path):
 
 
 @pytest.mark.parametrize("to", ["hdf5", "parquet", "webdataset"])
+def test_the_dataset_says_which_arrays_are_ragged(tmp_path, to):
+    """The first samples of one shape do not make a field dense that was packed as ragged, nor one of lists."""
+    (tmp_path / "in").mkdir()
+    for number, count in enumerate((5, 5, 5, 5, 9)):
+        np.savez(tmp_path / "in" / f"{number}.npz", obs=np.full((count, 3), number, "f4"), state=np.zeros(2, "f4"))
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, ragged=True, progress=False)
+    ds = packhorse.open(tmp_path / "out")
+    end = ".npy" if to == "webdataset" else ""
+    for view in (ds, ds.subset([0, 1]), packhorse.concat([ds.subset([0, 1]), ds.subset([4])])):
+        for batch in view.loader(2, shuffle="sequential", remainder="uneven"):
+            assert batch[f"state{end}"].shape == (batch.rows, 2)
+            assert [row.shape for row in batch[f"obs{end}"]] == [(9 if key == "4" else 5, 3) for key in batch.keys]
+    assert ds.batch([0, 1], {"obs": packhorse.Dense(f"obs{end}")})["obs"].shape == (2, 5, 3)
+    rows = "".join(json.dumps({"ids": [1] * count}) + "\n" for count in (2, 2, 2, 2, 3))
+    (tmp_path / "in.jsonl").write_text(rows)
+    packhorse.pack(tmp_path / "in.jsonl", tmp_path / "lists", to=to, from_="jsonl", progress=False)
+    lists = packhorse.open(tmp_path / "lists").batch(range(5))[f"ids{end}"]
+    assert [len(row) for row in lists] == [2, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("to", ["hdf5", "parquet", "webdataset"])
 def test_ragged_complex_numbers(tmp_path, to):
     """Spectra of different lengths are pairs of floats too."""
     (tmp_path / "in").mkdir()

@@ -5,7 +5,7 @@ use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
-use crate::dataset::{meaning, no_field, shown};
+use crate::dataset::{RAGGED, meaning, no_field, shown};
 use packhorse_core::{
     Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, NUMPY, Options, Registry, Result, Schema,
     numpy_type, with_metadata,
@@ -208,7 +208,7 @@ impl Look<'_> {
             }
             FieldKind::Auto if blob => self.suggested(&stored)?,
             kind => {
-                let (field, encoded) = if blob { self.encoded(&stored)? } else { (stored, None) };
+                let (field, encoded) = if blob { self.encoded(&stored, kind)? } else { (stored, None) };
                 self.array(kind, &field, encoded)?
             }
         };
@@ -240,8 +240,10 @@ impl Look<'_> {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
         }
         if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
-            let (field, encoded) = self.encoded(stored)?;
-            return self.array(&FieldKind::Auto, &field, encoded);
+            // Its dataset says more than the first samples.
+            let kind = if stored.metadata().contains_key(RAGGED) { FieldKind::Ragged } else { FieldKind::Auto };
+            let (field, encoded) = self.encoded(stored, &kind)?;
+            return self.array(&kind, &field, encoded);
         }
         Ok(FieldDecoder::Bytes)
     }
@@ -258,13 +260,13 @@ impl Look<'_> {
     }
 
     /// The arrays encoded in the blobs of a field, judged by its first values: one bad sample does not decide.
-    fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
+    fn encoded(&self, stored: &Field, kind: &FieldKind) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
         let format = self.known.registry.by_field(name);
         let format = format
             .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
         let codec = format.codec(&Options::new(), self.known.limits)?;
-        let of_any_shape = self.field.kind == FieldKind::Ragged;
+        let of_any_shape = *kind == FieldKind::Ragged;
         let mut found: Vec<(Field, Field, usize)> = Vec::new();
         let mut look = |bytes: &[u8]| {
             let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), bytes.to_vec()))?;
