@@ -261,9 +261,15 @@ fn steps_that_make_one_field_are_refused() {
 #[test]
 fn steps_that_fit_no_batch_are_refused() {
     let dir = tempfile::tempdir().unwrap();
+    let header = format!("{:<117}\n", "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }");
+    let complex = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), &[0; 8]].concat();
+    shards::tar(&dir.path().join("b.tar"), std::iter::once(("b".to_owned(), vec![("npy", complex)])));
     let dataset = samples(dir.path());
-    let fields =
-        [FieldOptions::new("txt", FieldKind::Bytes), FieldOptions::new("png", FieldKind::Picture(View::default()))];
+    let fields = [
+        FieldOptions::new("txt", FieldKind::Bytes),
+        FieldOptions::new("png", FieldKind::Picture(View::default())),
+        FieldOptions::new("npy", FieldKind::Ragged),
+    ];
     let drawn = Pictures { place: packhorse_gpu::kernels::CropPosition::Drawn, ..Pictures::new("png") };
     for (step, wanted) in [
         (Arc::new(Pictures::new("jpg")) as Arc<dyn DeviceTransform>, "no field jpg; they have: txt, txt.offsets, png"),
@@ -271,6 +277,7 @@ fn steps_that_fit_no_batch_are_refused() {
         (Arc::new(Resized::new("txt", (8, 8))), "field txt has no pictures of their own sizes"),
         (Arc::new(Resized::new("png", (0, 8))), "0"),
         (Arc::new(Padded::new("cls", "x", 4)), "no ragged field cls"),
+        (Arc::new(Padded::new("npy", "x", 4)), "no ragged field npy of single numbers"),
         (Arc::new(Padded::new("txt", "x", 0)), "padded to no values"),
         (Arc::new(Unpacked::new("txt", &[9], Element::F32)), "not of 9 bits"),
         (Arc::new(Sequences::default()), "no field tokens"),

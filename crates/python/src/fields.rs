@@ -131,7 +131,7 @@ fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldO
         "dense" => FieldKind::Dense,
         "ragged" => FieldKind::Ragged,
         "draws" => FieldKind::Draws,
-        "present" => FieldKind::Present,
+        "present" => FieldKind::Present(settings.extract()?),
         "bits" => FieldKind::Bits,
         "number" => FieldKind::Number(number(&settings.extract::<String>()?)?),
         "json" => {

@@ -299,6 +299,15 @@ def test_json_numbers(pictures):
     assert batch["low"].tolist() == [-1.5] * 24
 
 
+def test_names_in_json_may_have_dots(tmp_path):
+    """Galaxy Zoo's columns are `Class1.1` and so on."""
+    packhorse.pack([{"json": {"Class1.1": i / 4, "Class1": {"1": 9, "2": i}}} for i in range(4)], tmp_path / "out", "webdataset")
+    ds = packhorse.open(tmp_path / "out")
+    batch = ds.batch(range(4), {"dot": packhorse.Json("json", "Class1.1", "float32"), "path": packhorse.Json("json", "Class1.2")})
+    assert batch["dot"].tolist() == [0.0, 0.25, 0.5, 0.75] and batch["path"].tolist() == [0, 1, 2, 3]
+    assert len(ds.where("json.Class1.1 > 0.4")) == 2
+
+
 def test_json_of_python_may_hold_nan(tmp_path):
     """Python's `json` writes NaN, which JSON lacks."""
     samples = [{"txt": "a", "json": json.dumps({"width": 10 + i, "score": float("nan") if i == 2 else 0.5}).encode()} for i in range(4)]
@@ -650,6 +659,8 @@ def test_json_without_a_value(tmp_path):
     assert error.value.code == "field-missing"
     zeros = ds.batch([0, 1, 2], {"x": packhorse.Json("json", "score", "float32", required=False)})
     assert zeros["x"].tolist() == [0.5, 0.0, 0.0]
+    told = ds.batch(range(3), {"score": packhorse.Present("json", path="score"), "json": packhorse.Present()})
+    assert {name: told[name].tolist() for name in told} == {"score": [1, 0, 0], "json": [1, 1, 1]}
     assert ds.where("json.score > 0").keys == ["a"] and len(ds.where("json.score != 1")) == 1
     with pytest.raises(packhorse.ConfigError, match="no sample has a value of depth in its field json"):
         ds.where("json.depth == 1")
@@ -681,6 +692,42 @@ def test_complex_numbers_and_times(tmp_path):
     assert np.array_equal(ds[4]["pair"], times[[4, 4]]) and ds[4]["d"] == days[4]
     with pytest.raises(packhorse.ConfigError, match="is of type Int64, not Float32.*without a type"):
         packhorse.open(tmp_path / "a").batch([0], {"n": packhorse.Number("n", "float32")})
+
+
+@pytest.mark.parametrize("to", ["hdf5", "parquet", "webdataset"])
+def test_the_dataset_says_which_arrays_are_ragged(tmp_path, to):
+    """The first samples of one shape do not make a field dense that was packed as ragged, nor one of lists."""
+    (tmp_path / "in").mkdir()
+    for number, count in enumerate((5, 5, 5, 5, 9)):
+        np.savez(tmp_path / "in" / f"{number}.npz", obs=np.full((count, 3), number, "f4"), state=np.zeros(2, "f4"))
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, ragged=True, progress=False)
+    ds = packhorse.open(tmp_path / "out")
+    end = ".npy" if to == "webdataset" else ""
+    for view in (ds, ds.subset([0, 1]), packhorse.concat([ds.subset([0, 1]), ds.subset([4])])):
+        for batch in view.loader(2, shuffle="sequential", remainder="uneven"):
+            assert batch[f"state{end}"].shape == (batch.rows, 2)
+            assert [row.shape for row in batch[f"obs{end}"]] == [(9 if key == "4" else 5, 3) for key in batch.keys]
+    assert ds.batch([0, 1], {"obs": packhorse.Dense(f"obs{end}")})["obs"].shape == (2, 5, 3)
+    rows = "".join(json.dumps({"ids": [1] * count}) + "\n" for count in (2, 2, 2, 2, 3))
+    (tmp_path / "in.jsonl").write_text(rows)
+    packhorse.pack(tmp_path / "in.jsonl", tmp_path / "lists", to=to, from_="jsonl", progress=False)
+    lists = packhorse.open(tmp_path / "lists").batch(range(5))[f"ids{end}"]
+    assert [len(row) for row in lists] == [2, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("to", ["hdf5", "parquet", "webdataset"])
+def test_ragged_complex_numbers(tmp_path, to):
+    """Spectra of different lengths are pairs of floats too."""
+    (tmp_path / "in").mkdir()
+    rng = np.random.default_rng(5)
+    spectra = [(rng.normal(size=(n, 3)) + 1j * rng.normal(size=(n, 3))).astype("c8") for n in (2, 1, 4)]
+    for number, spectrum in enumerate(spectra):
+        np.save(tmp_path / "in" / f"{number}.npy", spectrum)
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, ragged=True, progress=False)
+    rows = packhorse.open(tmp_path / "out").batch(range(3), {"x": packhorse.Ragged("npy")})["x"]
+    assert (rows.values.dtype, rows.values.shape, rows.offsets.tolist()) == ("float32", (21, 2), [0, 6, 9, 21])
+    assert rows.shapes.tolist() == [[2, 3, 2], [1, 3, 2], [4, 3, 2]]
+    assert all(np.array_equal(row.view("c8")[..., 0], wanted) for row, wanted in zip(rows.numpy(), spectra))
 
 
 def test_bytes_of_a_fixed_length(tmp_path):

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes; or a field, `in` or `not in`
 /// and several of them (`cls in [3, 7]`); or a field and `is null` or `is not null`. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
-/// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
+/// field is a path in it, where names may have dots of their own. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
 /// is a date or a moment. Of labels (`cls`) and of columns with names of classes a text is such a name. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// As in SQL, a comparison with a field that is missing or null is neither met nor not met, not even by `!=` or `not`.
@@ -173,7 +173,7 @@ impl Dataset {
         let never = |(term, lacking): &(&Term, &u64)| needs_all && **lacking == self.len() && !term.path.is_empty();
         match terms.iter().zip(&lacking).find(never) {
             Some((term, _)) => {
-                let message = format!("no sample has a value of {} in its field {}", term.path.join("."), term.field);
+                let message = format!("no sample has a value of {} in its field {}", term.path, term.field);
                 Err(Error::config(message))
             }
             None => Ok(numbers),
@@ -198,7 +198,7 @@ fn fields_of(terms: &[Term]) -> Vec<FieldOptions> {
         if let Some(kind) = &term.kind {
             push(term.field.clone(), kind, &term.field);
         }
-        push(presence(&term.field), &FieldKind::Present, &term.field);
+        push(presence(&term.field), &FieldKind::Present(None), &term.field);
     }
     fields
 }
@@ -232,7 +232,7 @@ struct Term {
     /// The field of the dataset.
     field: String,
     /// The path in the JSON of the field.
-    path: Vec<String>,
+    path: String,
     /// The form of the value; `None` where only its presence counts.
     kind: Option<FieldKind>,
     /// Whether the field is bytes or text, not a number.
@@ -271,15 +271,14 @@ impl Term {
             let is_name = is_text && has_text && classes.is_empty() && is_number_in_text(found);
             let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
             let kind = (comparison.operator != IS_NULL).then_some(kind);
-            return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, is_name, tick });
+            return Ok(Self { comparison, field, path: String::new(), kind, is_text, is_name, tick });
         }
         let json = name.match_indices('.').find_map(|(at, _)| {
             let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
             let is_json = before == "json" || before.ends_with(".json");
-            (is_json && field(before).is_some()).then(|| (before.to_owned(), path))
+            (is_json && !path.is_empty() && field(before).is_some()).then(|| (before.to_owned(), path.to_owned()))
         });
         let (field, path) = json.ok_or_else(|| no_field(name, schema))?;
-        let path = path.split('.').map(str::to_owned).collect();
         Ok(Self { comparison, field, path, kind: Some(FieldKind::Bytes), is_text: true, is_name: false, tick: None })
     }
 
@@ -368,7 +367,7 @@ impl Term {
                 number.map(Some).ok_or_else(|| Error::bug("an odd number"))
             }
             _ => {
-                let (name, path) = (&self.field, self.path.join("."));
+                let (name, path) = (&self.field, &self.path);
                 Err(Error::config(format!("{path} of field {name} is neither a number nor text: compare parts of it")))
             }
         }

@@ -228,6 +228,74 @@ fn bad_samples_are_errors_or_move_the_others_up() {
     assert_eq!(batch.integers("cls").collect::<Vec<_>>(), [8, 0]);
 }
 
+/// A folder with a sample for each of these texts.
+fn json(texts: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |(i, text): (usize, &&str)| (format!("k{i}"), vec![("json", text.as_bytes().to_vec())]);
+    tar(&dir.path().join("a.tar"), texts.iter().enumerate().map(sample));
+    dir
+}
+
+#[test]
+fn names_in_json_may_have_dots() {
+    let dir = json(&[
+        r#"{"a.b": 1, "a": {"b": 9}, "x": [{"y.z": {"w": 4}}], "c": "one.1"}"#,
+        r#"{"a": {"b": 2}, "x": [{"y": {"z.w": 5}, "y.z": {}}], "c": "two"}"#,
+        r#"{"a": {}, "a.b": 3, "x.0.y.z.w": 6, "x": [], "c": "two"}"#,
+    ]);
+    let dataset = dataset(dir.path());
+    let number = |path: &str| FieldKind::Json(path.into(), packhorse_core::DataType::Int64);
+    let class = FieldKind::Class(["two".to_owned(), "one.1".to_owned()].into(), Some("c".to_owned()));
+    let fields = [("ab", number("a.b")), ("deep", number("x.0.y.z.w")), ("class", class)];
+    let fields = fields.map(|(name, kind)| FieldOptions::new(name, kind).from("json"));
+    let batch = BatchDecoder::new(&dataset, &fields, &options(3)).unwrap().decode(&[0, 1, 2], 0).unwrap();
+    for (name, wanted) in [("ab", [1, 2, 3]), ("deep", [4, 5, 6]), ("class", [1, 0, 0])] {
+        assert_eq!(batch.integers(name).collect::<Vec<_>>(), wanted, "{name}");
+    }
+    let chosen = |condition: &str| dataset.filter_numbers(&condition.parse().unwrap());
+    assert_eq!(chosen("json.a.b >= 2").unwrap(), [1, 2]);
+    assert_eq!(chosen("json.x.0.y.z.w in [4, 6]").unwrap(), [0, 2]);
+    assert_eq!(chosen("json.x.0.y is null").unwrap(), [0, 2]);
+    assert!(chosen("json. == 1").is_err());
+}
+
+#[test]
+fn values_that_json_lacks_are_told_from_zeros() {
+    let texts = [r#"{"n": 0, "c": "a"}"#, r#"{"n": null}"#, r#"{"n": 1, "c": null}"#, r#"{"c": ""}"#, "[]", "{"];
+    let dir = json(&texts);
+    let dataset = dataset(dir.path());
+    let class = FieldKind::Class(["a".to_owned(), String::new()].into(), Some("c".to_owned()));
+    let fields = [
+        ("n", FieldKind::Json("n".to_owned(), packhorse_core::DataType::Int64)),
+        ("c", class),
+        ("has n", FieldKind::Present(Some("n".to_owned()))),
+        ("has c", FieldKind::Present(Some("c".to_owned()))),
+        ("has json", FieldKind::Present(None)),
+    ];
+    let fields =
+        fields.map(|(name, kind)| FieldOptions { required: false, ..FieldOptions::new(name, kind).from("json") });
+    let decoder = BatchDecoder::new(&dataset, &fields, &options(5)).unwrap();
+    let batch = decoder.decode(&[0, 1, 2, 3, 4], 0).unwrap();
+    for (name, wanted) in [
+        ("n", [0, 0, 1, 0, 0]),
+        ("c", [0, 0, 0, 1, 0]),
+        ("has n", [1, 0, 1, 0, 0]),
+        ("has c", [1, 0, 0, 1, 0]),
+        ("has json", [1; 5]),
+    ] {
+        assert_eq!(batch.integers(name).collect::<Vec<_>>(), wanted, "{name}");
+    }
+    let one = |number, field: FieldOptions| {
+        let decoder = BatchDecoder::new(&dataset, &[field], &options(1)).unwrap();
+        decoder.decode(&[number], 0).map(|batch| batch.integers("p").next()).map_err(|error| error.to_string())
+    };
+    let present = |path: Option<&str>| FieldOptions::new("p", FieldKind::Present(path.map(str::to_owned))).from("json");
+    assert_eq!((one(5, present(None)), one(1, present(Some("n")))), (Ok(Some(1)), Ok(Some(0))));
+    assert!(one(5, present(Some("n"))).unwrap_err().contains("is not JSON"));
+    let required = FieldOptions { required: true, ..fields[0].clone() };
+    assert!(one(1, required).unwrap_err().contains("`Present`"));
+}
+
 #[test]
 fn a_wait_of_limited_time_returns_what_the_iterator_returns() {
     use std::time::Duration;

@@ -379,7 +379,7 @@ fn npy(numbers: &[f32]) -> Vec<u8> {
     npy_of("<f4", numbers.len(), numbers.iter().flat_map(|number| number.to_le_bytes()))
 }
 
-fn npy_of(dtype: &str, len: usize, values: impl Iterator<Item = u8>) -> Vec<u8> {
+fn npy_of(dtype: &str, len: impl std::fmt::Display, values: impl IntoIterator<Item = u8>) -> Vec<u8> {
     let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({len},), }}");
     header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
     header.push('\n');
@@ -435,6 +435,42 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
         }
         assert_eq!(count, 24);
     }
+}
+
+#[test]
+fn ragged_complex_numbers_are_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let bytes = |count: usize| (0..2 * count).flat_map(|n| (n as f32).to_le_bytes()).collect::<Vec<u8>>();
+    let sample = |i: usize| {
+        let fields = vec![
+            ("one.npy", npy_of("<c8", i, bytes(i))),
+            ("two.npy", npy_of("<c8", format_args!("{i}, 3"), bytes(3 * i))),
+            ("when.npy", npy_of(if i < 3 { "<M8[s]" } else { "<M8[D]" }, i, bytes(i))),
+        ];
+        (format!("k{i}"), fields)
+    };
+    tar(&path, (0..4).map(sample));
+    let dataset = dataset(&path);
+    let fields = ["one.npy", "two.npy"].map(|name| FieldOptions::new(name, FieldKind::Ragged));
+    let batch = BatchDecoder::new(&dataset, &fields, &options(4)).unwrap().decode(&[0, 1, 2, 3], 0).unwrap();
+    let (one, two) = (batch.layout().field("one.npy").unwrap(), batch.layout().field("two.npy").unwrap());
+    assert!(one.data_type == packhorse_core::DataType::Float32 && one.shape == [0, 2] && two.shape == [0, 2]);
+    assert_eq!(batch.integers("one.npy.offsets").collect::<Vec<_>>(), [0, 0, 1, 3, 6]);
+    assert_eq!(batch.integers("two.npy.offsets").collect::<Vec<_>>(), [0, 0, 3, 9, 18]);
+    assert!(batch.field("one.npy.shape").is_none());
+    assert_eq!(batch.integers("two.npy.shape").collect::<Vec<_>>(), [0, 3, 2, 1, 3, 2, 2, 3, 2, 3, 3, 2]);
+    for row in 0..4 {
+        assert_eq!(
+            (batch.row("one.npy", row), batch.row("two.npy", row)),
+            (Some(&*bytes(row)), Some(&*bytes(3 * row)))
+        );
+    }
+    // Ticks of another unit are other times.
+    let when = [FieldOptions::new("when.npy", FieldKind::Ragged)];
+    let decoder = BatchDecoder::new(&dataset, &when, &options(4)).unwrap();
+    assert_eq!(decoder.decode(&[0, 1, 2], 0).unwrap().integers("when.npy.offsets").last(), Some(3));
+    assert_eq!(decoder.decode(&[3], 0).unwrap_err().kind(), Kind::Content);
 }
 
 #[test]

@@ -31,8 +31,9 @@ impl Padded {
     }
 
     fn kernel(&self, layout: &Layout) -> Result<(Pad, Element, u32)> {
-        let from = layout.field(&self.from).filter(|field| field.ragged);
-        let from = from.ok_or_else(|| Error::config(format!("batches have no ragged field {}", self.from)))?;
+        let from = layout.field(&self.from).filter(|field| field.ragged && field.shape.len() == 1);
+        let from =
+            from.ok_or_else(|| Error::config(format!("batches have no ragged field {} of single numbers", self.from)))?;
         let offsets = field(layout, &format!("{}.offsets", self.from), &[DataType::Int64])?;
         let element = element(from)?;
         let pad = Pad { pad: self.pad, ..Pad::new(element.width(), self.length as u64) };

@@ -13,7 +13,7 @@ Described = tuple[str, str, str, bool, Any]
 class Field:
     """A field of batches, made from the field `source` of samples; of several (`"jpg;png"`) from the first that a sample has.
 
-    A sample that lacks the field is an error, unless `required` is False: then its row is zeros, or empty.
+    A sample that lacks the field is an error, unless `required` is False: then its row is zeros, or empty, and `Present` tells it.
     """
 
     kind = "auto"
@@ -79,9 +79,17 @@ class Draws(Field):
 
 
 class Present(Field):
-    """Whether the sample has the field: `uint8 [batch]`, 1 where it does, 0 where it lacks it or its value is null."""
+    """Whether the sample has the field, or in a field of JSON a value under `path`: `uint8 [batch]`, 1 where it does, 0 where it lacks
+    it or the value is null."""
 
     kind = "present"
+
+    def __init__(self, source: str | None = None, *, path: str | None = None, required: bool = True) -> None:
+        super().__init__(source, required=required)
+        self.path = path
+
+    def _settings(self) -> Any:
+        return self.path
 
 
 class Number(Field):
@@ -98,7 +106,8 @@ class Number(Field):
 
 
 class Json(Field):
-    """A number in a field of JSON, under `path` (`"size.width"`, `"boxes.0.label"`): `[batch]` of `dtype`."""
+    """A number in a field of JSON, under `path` (`"size.width"`, `"boxes.0.label"`, or `"Class1.1"`, a name with a dot): `[batch]` of
+    `dtype`."""
 
     kind = "json"
 

@@ -11,6 +11,7 @@ mod view;
 
 pub(crate) use joined::Joined;
 pub use open::OpenOptions;
+pub(crate) use open::RAGGED;
 pub(crate) use shard::{Content, Looked, Shard};
 pub(crate) use view::{base_of, is_free};
 
@@ -440,6 +441,9 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
                 }
                 (None, None) => {}
                 _ => drop(known.metadata_mut().remove(HUGGINGFACE)),
+            }
+            if field.metadata().contains_key(RAGGED) {
+                known.metadata_mut().insert(RAGGED.to_owned(), "true".to_owned());
             }
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);

@@ -7,7 +7,7 @@ use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     CLASSES, Code, DataType, Error, Field, FieldType, FileKind, Kind, Limits, Options, Registry, Result, Schema,
-    SchemaRef, Store, nearest_path,
+    SchemaRef, Store, nearest_path, with_metadata,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{is_glob, natural, paths_of};
@@ -136,6 +136,9 @@ pub(super) fn sealed(
 /// Shards whose indexes are searched for the stored names of fields.
 const LOOKED_AT: usize = 16;
 
+/// The metadata of a field of encoded arrays that were packed as ragged, or as lists.
+pub(crate) const RAGGED: &str = "packhorse.ragged";
+
 /// The fields as stored, all as bytes: typed values are encoded under a name with an extension (`x.npy`).
 fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let (mut names, mut indexed) = (BTreeSet::<String>::new(), false);
@@ -157,10 +160,18 @@ fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let blobs = packed.fields().iter().filter(is_blob).map(|field| field.name());
     let unseen: Vec<&String> = blobs.filter(|blob| !names.iter().any(|known| is_of(known, blob))).collect();
     names.extend(unseen.into_iter().cloned());
-    let nullable = |name: &str| {
-        packed.fields().iter().find(|field| is_of(name, field.name())).is_none_or(|field| field.is_nullable())
+    let field = |name: String| {
+        let packed = packed.fields().iter().find(|field| is_of(&name, field.name()));
+        let field = Field::new(&name, DataType::BinaryView, packed.is_none_or(|packed| packed.is_nullable()));
+        match packed.map(|packed| FieldType::of(packed)) {
+            Some(Ok(FieldType::Ragged { element, .. } | FieldType::List { element, depth: 1 }))
+                if element != DataType::Utf8View =>
+            {
+                with_metadata(field, RAGGED, "true")
+            }
+            _ => field,
+        }
     };
-    let field = |name: String| Field::new(&name, DataType::BinaryView, nullable(&name));
     Ok(Arc::new(Schema::new(names.into_iter().map(field).collect::<Vec<_>>())))
 }
 

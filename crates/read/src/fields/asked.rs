@@ -54,7 +54,7 @@ pub(crate) fn columns(fields: &[FieldOptions]) -> RequestedColumns {
         _ => field.from.clone(),
     };
     let mut columns = RequestedColumns::new(fields.iter().map(column).collect());
-    let present = (0..).zip(fields).filter(|(_, field)| field.kind == FieldKind::Present);
+    let present = (0..).zip(fields).filter(|(_, field)| field.kind == FieldKind::Present(None));
     columns.present = present.map(|(at, _)| at).collect();
     columns
 }

@@ -117,7 +117,7 @@ impl Collate {
         }
         if self.on_error == OnError::Fail {
             let error = match error.code() == Code::FieldMissing {
-                true => error.hint("a field that is not required is zeros there"),
+                true => error.hint("a field that is not required is zeros there, which `Present` tells from values"),
                 false => error,
             };
             return Err(error.hint("a loader with `on-error=skip` leaves such samples out"));

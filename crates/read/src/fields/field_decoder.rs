@@ -22,17 +22,24 @@ pub(crate) enum FieldDecoder {
     Number { data_type: DataType, width: usize, text: Text },
     /// Packed elements of `width` bytes, always of one shape.
     Dense { element: DataType, width: usize, shape: Vec<usize>, encoded: Option<Encoded> },
-    /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
+    /// Packed elements of one number of `width` bytes or of several, of any shape of `rank` dimensions.
     /// `fixed` is the shape of all of them, where the dataset says one.
-    Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded>, fixed: Option<Vec<i32>> },
+    Ragged {
+        element: DataType,
+        width: usize,
+        parts: Option<usize>,
+        rank: usize,
+        encoded: Option<Encoded>,
+        fixed: Option<Vec<i32>>,
+    },
     /// Texts in a list, as the JSON of that list.
     Texts { encoded: Option<Encoded> },
     /// `count` Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
     Draws,
-    /// 1 for any value.
-    Present,
+    /// 1 for any value, or where JSON has one under the path.
+    Present(Option<String>),
     /// A picture of one size.
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
@@ -68,9 +75,9 @@ impl PictureDecoder {
 /// The text form of numbers in blobs.
 pub(crate) enum Text {
     Plain,
-    Json(Vec<String>),
+    Json(String),
     /// The numbers of classes by their names, which are the texts, or in JSON the values under the path.
-    Class(HashMap<String, i64>, Option<Vec<String>>),
+    Class(HashMap<String, i64>, Option<String>),
 }
 
 /// Blobs that hold an array.
@@ -117,11 +124,12 @@ impl FieldDecoder {
                 let (height, across) = decoder.size(raw(value)?)?;
                 height as usize * across as usize * width
             }
-            FieldDecoder::Ragged { width, encoded, .. } => {
+            FieldDecoder::Ragged { width, parts, encoded, .. } => {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     return Ok(elements.len());
                 }
-                with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * width))?
+                let bytes = width * parts.unwrap_or(1);
+                with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * bytes))?
             }
             _ => 0,
         })
@@ -193,22 +201,28 @@ impl FieldDecoder {
                     false => error,
                 })
             }
-            FieldDecoder::Ragged { rank, encoded, fixed, .. } => {
+            FieldDecoder::Ragged { parts, rank, encoded, fixed, .. } => {
+                let shape = if *rank < 2 { &mut [] } else { shape };
+                let parts = parts.map(|parts| parts as i32);
                 if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     // The codec found them to fit, so each is below 2^31.
-                    numbers(dimensions.into_iter().map(|len| len as i32), if *rank < 2 { &mut [] } else { shape });
+                    numbers(dimensions.into_iter().map(|len| len as i32).chain(parts), shape);
                     return fit(elements, out);
                 }
                 with_array(value, encoded.as_ref(), |array, row| {
                     match fixed {
-                        Some(fixed) => numbers(fixed.iter().copied(), if *rank < 2 { &mut [] } else { shape }),
-                        None => write_shape(array, row, *rank, shape)?,
+                        Some(fixed) => numbers(fixed.iter().copied().chain(parts), shape),
+                        None if shape.is_empty() => {}
+                        None => numbers(shape_in(array, row, *rank)?.into_iter().chain(parts), shape),
                     }
                     fit(&bytes_of(&*elements(array, row)?)?, out)
                 })
             }
             FieldDecoder::Draws => Err(Error::bug("a key of draws is not a field of samples")),
-            FieldDecoder::Present => fit(&[1], out),
+            FieldDecoder::Present(path) => {
+                let inside = path.as_ref().map(|path| in_json(raw(value)?, path)).transpose()?;
+                fit(&[u8::from(inside.is_none_or(|inside| inside.is_some()))], out)
+            }
             FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }
@@ -229,16 +243,15 @@ fn with_array<R>(
     }
 }
 
-/// The value under a path in a JSON text.
-fn in_json(bytes: &[u8], path: &[String]) -> Result<serde_json::Value> {
+/// The value under a path in a JSON text; `None` where there is none, or null.
+fn in_json(bytes: &[u8], path: &str) -> Result<Option<serde_json::Value>> {
     let value = json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
-    match json_at(&value, path) {
-        // A field that is not required is zeros there.
-        None | Some(serde_json::Value::Null) => {
-            Err(Error::content(format!("has no {}", path.join("."))).with_code(Code::FieldMissing))
-        }
-        Some(found) => Ok(found.clone()),
-    }
+    Ok(json_at(&value, path).filter(|value| !value.is_null()).cloned())
+}
+
+/// The error of JSON without a value under a path. A field that is not required is zeros there.
+fn lacks(path: &str) -> Error {
+    Error::content(format!("has no {path}")).with_code(Code::FieldMissing)
 }
 
 impl Text {
@@ -261,7 +274,8 @@ impl Text {
                 })
             }
             Text::Class(positions, path) => {
-                let inside = path.as_ref().map(|path| in_json(bytes, path)).transpose()?;
+                let inside = |path: &String| in_json(bytes, path)?.ok_or_else(|| lacks(path));
+                let inside = path.as_ref().map(inside).transpose()?;
                 let name: Cow<'_, str> = match &inside {
                     Some(serde_json::Value::String(text)) => text.into(),
                     Some(other) => other.to_string().into(),
@@ -275,22 +289,25 @@ impl Text {
                 fit(&position.to_le_bytes(), out)
             }
             Text::Json(path) => {
-                let text = match in_json(bytes, path)? {
+                let text = match in_json(bytes, path)?.ok_or_else(|| lacks(path))? {
                     serde_json::Value::Bool(yes) => if yes { "1" } else { "0" }.to_owned(),
                     other => json::odd_number(&other).map_or_else(|| other.to_string(), |number| number.to_string()),
                 };
-                parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{} ", path.join(".")), &text))
+                parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{path} "), &text))
             }
         }
     }
 }
 
-/// The part of a JSON value at `path`: names, and positions in lists.
-pub(crate) fn json_at<'v>(value: &'v serde_json::Value, path: &[String]) -> Option<&'v serde_json::Value> {
-    path.iter().try_fold(value, |value, name| match value {
+/// The part of a JSON value at `path`: names, and positions in lists, with dots between them. Names may have dots of their own: of
+/// several readings the one with the longest names counts.
+pub(crate) fn json_at<'v>(value: &'v serde_json::Value, path: &str) -> Option<&'v serde_json::Value> {
+    let inside = |name: &str| match value {
         serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
         other => other.get(name),
-    })
+    };
+    let in_part = |(at, _)| json_at(inside(path.get(..at)?)?, path.get(at + 1..)?);
+    inside(path).or_else(|| path.rmatch_indices('.').find_map(in_part))
 }
 
 /// Writes the number in `text`; `None` if it is not a number of this type.
@@ -411,14 +428,6 @@ fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>>
         lists = level.values().slice(from, to - from);
     }
     Ok(shape)
-}
-
-/// Writes the shape of an array of several dimensions.
-fn write_shape(array: &ArrayRef, row: usize, rank: usize, out: &mut [u8]) -> Result<()> {
-    if rank > 1 {
-        numbers(shape_in(array, row, rank)?.into_iter(), out);
-    }
-    Ok(())
 }
 
 /// The shape of an array of `rank` dimensions in row `row`.

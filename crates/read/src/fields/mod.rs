@@ -2,6 +2,7 @@
 
 mod asked;
 mod collate;
+mod elements;
 mod field_decoder;
 mod normalize;
 mod resolve;
@@ -64,7 +65,8 @@ pub enum FieldKind {
     Mask(View, DataType),
     /// A number (as text in blobs): `[batch]` of this type.
     Number(DataType),
-    /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type.
+    /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type. Names may have dots of their own:
+    /// `a.b` is the member `a.b` if there is one, else `b` of the member `a`.
     Json(String, DataType),
     /// The position in this list of the name that a text is, or in a JSON blob the text, number or Boolean under the path: `Int64
     /// [batch]`. A name that is not in the list is an error of the sample.
@@ -76,8 +78,9 @@ pub enum FieldKind {
     /// The key of all random numbers of a sample in its epoch, `UInt64 [batch]`: for random crops and flips, here or on
     /// a GPU (`packhorse_order::draw` of seed, epoch, number, lane 0). Reads no field.
     Draws,
-    /// Whether a sample has the field, `UInt8 [batch]`: 1 where it does, 0 where it lacks it or its value is null.
-    Present,
+    /// Whether a sample has the field, or a value under this path in a JSON blob, `UInt8 [batch]`: 1 where it does, 0 where it lacks it
+    /// or the value is null.
+    Present(Option<String>),
     /// Booleans of one shape, eight per byte, the first in the lowest bit: `UInt8 [batch, ⌈n / 8⌉]`.
     Bits,
 }

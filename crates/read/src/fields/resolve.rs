@@ -1,13 +1,14 @@
 //! From the requested fields and a dataset's schema to decoders and a layout.
 
+use super::elements::{Elements, holds_texts};
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
-use crate::dataset::{meaning, no_field, shown};
+use crate::dataset::{RAGGED, meaning, no_field, shown};
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
-    numpy_type,
+    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, NUMPY, Options, Registry, Result, Schema,
+    numpy_type, with_metadata,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 use std::collections::{HashMap, HashSet};
@@ -37,7 +38,10 @@ const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 /// Values of encoded arrays that are looked at, unless two are of one type and shape.
 const LOOKS: usize = 4;
 
-const IN_LISTS: &str = "has lists of complex numbers or of bytes of a fixed length; read it by sample, or `stack` them";
+const IN_LISTS: &str =
+    "has lists of complex numbers or of bytes of a fixed length; ask for it as `Ragged`, or `stack` them";
+
+const NO_JSON: &str = "does not hold bytes, so it can't be JSON";
 
 /// See [`FieldContext::first`].
 type FirstValues<'a> = dyn Fn(usize, &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<Error>> + 'a;
@@ -57,7 +61,8 @@ pub(crate) struct FieldContext<'a> {
 fn with_any_shape(field: &Field) -> Result<Field> {
     Ok(match FieldType::of(field)? {
         FieldType::Tensor { element, shape } => {
-            FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false)
+            let any = FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false);
+            numpy_type(field).into_iter().fold(any, |any, name| with_metadata(any, NUMPY, name))
         }
         _ => field.clone(),
     })
@@ -149,8 +154,8 @@ impl Look<'_> {
             return Ok((FieldDecoder::Draws, None));
         }
         let stored = self.stored()?;
-        if self.field.kind == FieldKind::Present {
-            return Ok((FieldDecoder::Present, None));
+        if self.field.kind == FieldKind::Present(None) {
+            return Ok((FieldDecoder::Present(None), None));
         }
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
         let cell = match &self.field.kind {
@@ -187,21 +192,23 @@ impl Look<'_> {
                 FieldDecoder::Bytes
             }
             FieldKind::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
+            FieldKind::Present(path) => {
+                self.must(blob, NO_JSON)?;
+                FieldDecoder::Present(path.clone())
+            }
             FieldKind::Json(path, data_type) => {
-                self.must(blob, "does not hold bytes, so it can't be JSON")?;
-                let path = path.split('.').map(str::to_owned).collect();
-                self.number(&stored, blob, data_type, Text::Json(path))?
+                self.must(blob, NO_JSON)?;
+                self.number(&stored, blob, data_type, Text::Json(path.clone()))?
             }
             FieldKind::Class(names, path) => {
                 self.must(blob, "does not hold text; numbers are read as they are")?;
                 let positions: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
                 self.must(positions.len() == names.len(), "has names of classes that are equal")?;
-                let path = path.as_ref().map(|path| path.split('.').map(str::to_owned).collect());
-                self.number(&stored, blob, &DataType::Int64, Text::Class(positions, path))?
+                self.number(&stored, blob, &DataType::Int64, Text::Class(positions, path.clone()))?
             }
             FieldKind::Auto if blob => self.suggested(&stored)?,
             kind => {
-                let (field, encoded) = if blob { self.encoded(&stored)? } else { (stored, None) };
+                let (field, encoded) = if blob { self.encoded(&stored, kind)? } else { (stored, None) };
                 self.array(kind, &field, encoded)?
             }
         };
@@ -233,8 +240,10 @@ impl Look<'_> {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
         }
         if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
-            let (field, encoded) = self.encoded(stored)?;
-            return self.array(&FieldKind::Auto, &field, encoded);
+            // Its dataset says more than the first samples.
+            let kind = if stored.metadata().contains_key(RAGGED) { FieldKind::Ragged } else { FieldKind::Auto };
+            let (field, encoded) = self.encoded(stored, &kind)?;
+            return self.array(&kind, &field, encoded);
         }
         Ok(FieldDecoder::Bytes)
     }
@@ -251,13 +260,13 @@ impl Look<'_> {
     }
 
     /// The arrays encoded in the blobs of a field, judged by its first values: one bad sample does not decide.
-    fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
+    fn encoded(&self, stored: &Field, kind: &FieldKind) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
         let format = self.known.registry.by_field(name);
         let format = format
             .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
         let codec = format.codec(&Options::new(), self.known.limits)?;
-        let of_any_shape = self.field.kind == FieldKind::Ragged;
+        let of_any_shape = *kind == FieldKind::Ragged;
         let mut found: Vec<(Field, Field, usize)> = Vec::new();
         let mut look = |bytes: &[u8]| {
             let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), bytes.to_vec()))?;
@@ -298,8 +307,7 @@ impl Look<'_> {
         };
         let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
             let Elements { data_type: element, parts } = Elements::of(field, element);
-            self.must(parts.is_none(), IN_LISTS)?;
-            Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
+            Ok(FieldDecoder::Ragged { width: width(&element)?, element, parts, rank, encoded, fixed })
         };
         match (kind, &held) {
             (FieldKind::Auto, FieldType::Tensor { element: DataType::Utf8View, .. }) if encoded.is_some() => {
@@ -365,39 +373,6 @@ impl Look<'_> {
     }
 }
 
-/// Whether a field has several texts for each sample, in lists or along one dimension.
-fn holds_texts(field: &Field) -> Result<bool> {
-    Ok(match FieldType::of(field)? {
-        FieldType::List { element, .. } => element == DataType::Utf8View,
-        FieldType::Tensor { element, shape } => element == DataType::Utf8View && shape.len() == 1,
-        FieldType::Ragged { element, rank } => element == DataType::Utf8View && rank == 1,
-        _ => false,
-    })
-}
-
-/// What batches hold of elements whose type only NumPy's name tells.
-struct Elements {
-    data_type: DataType,
-    /// How many of them an element is: the parts of a complex number, and bytes of a fixed length.
-    parts: Option<usize>,
-}
-
-impl Elements {
-    /// Those of a field: times are the ticks that they count, complex numbers pairs of floats, other bytes are bytes.
-    fn of(field: &Field, element: &DataType) -> Self {
-        let (data_type, parts) = match (element, numpy_type(field)) {
-            (DataType::FixedSizeBinary(8), Some("<c8")) => (DataType::Float32, Some(2)),
-            (DataType::FixedSizeBinary(16), Some("<c16")) => (DataType::Float64, Some(2)),
-            (DataType::FixedSizeBinary(8), Some(name)) if name.starts_with("<M8[") || name.starts_with("<m8[") => {
-                (DataType::Int64, None)
-            }
-            (DataType::FixedSizeBinary(bytes), _) => (DataType::UInt8, Some(usize::try_from(*bytes).unwrap_or(0))),
-            _ => (element.clone(), None),
-        };
-        Self { data_type, parts }
-    }
-}
-
 /// What follows the name of a ragged field in the names of its offsets and of its rows' shapes.
 const PARTS: [&str; 2] = [".offsets", ".shape"];
 
@@ -441,10 +416,11 @@ fn place(
                 }
             }
         }
-        FieldDecoder::Ragged { element, width, rank: dimensions, .. } => {
-            layout.push_ragged(name, stored(element), *width, &[])?;
-            (ragged, rank) = (true, *dimensions);
-            *width
+        FieldDecoder::Ragged { element, width, parts, rank: dimensions, .. } => {
+            layout.push_ragged(name, stored(element), *width, parts.as_slice())?;
+            // The parts of an element are the last dimension.
+            (ragged, rank) = (true, if *dimensions > 1 { dimensions + parts.iter().len() } else { *dimensions });
+            width * parts.unwrap_or(1)
         }
         FieldDecoder::Number { data_type, width, .. } => {
             layout.push(name, stored(data_type), *width, vec![batch])?;
@@ -454,7 +430,7 @@ fn place(
             layout.push(name, DataType::UInt64, 8, vec![batch])?;
             8
         }
-        FieldDecoder::Present => {
+        FieldDecoder::Present(_) => {
             layout.push(name, DataType::UInt8, 1, vec![batch])?;
             1
         }
@@ -489,7 +465,7 @@ fn place(
     if rank > 1 {
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
-    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present);
+    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present(_));
     let source = asked.from.0.join(";");
     Ok(ResolvedField { name: name.clone(), source, cell, view, images: Vec::new(), required, at, ragged, rank, stride })
 }
