@@ -1137,6 +1137,23 @@ def test_netcdf_of_h5py(tmp_path):
         packhorse.pack(tmp_path / "b.h5", tmp_path / "out", to="parquet", from_="hdf5", read="dimension=bogus", progress=False)
 
 
+def test_scales_of_a_sealed_tar_dataset_stay(tmp_path):
+    """Members of tars do not hold them, `dataset.json` does."""
+    h5py = pytest.importorskip("h5py")
+    for scale in [0.5, 2.0]:
+        with h5py.File(tmp_path / f"{scale}.nc", "w") as file:
+            tas = file.create_dataset("tas", data=np.arange(6, dtype="i2").reshape(3, 2))
+            tas.attrs["scale_factor"] = scale
+            file.create_dataset("time", data=np.arange(3.0)).make_scale("time")
+            tas.dims[0].attach_scale(file["time"])
+        packhorse.pack(tmp_path / f"{scale}.nc", tmp_path / str(scale), to="webdataset", progress=False)
+    for to in ["webdataset", "parquet"]:
+        packhorse.pack(tmp_path / "0.5", tmp_path / f"again-{to}", to=to, progress=False)
+        assert "scale_factor" in (tmp_path / f"again-{to}" / "dataset.json").read_text()
+        with pytest.raises(packhorse.ContentError, match="field tas has units, scale or fill values"):
+            packhorse.pack([tmp_path / "0.5", tmp_path / "2.0"], tmp_path / "both", to=to, progress=False)
+
+
 def test_what_a_writer_is_given(tmp_path):
     """Masked values are refused, a memoryview is bytes, and what webdataset adds to its samples is left out."""
     masked = np.ma.masked_greater(np.array([1.0, 1e20]), 1e10)

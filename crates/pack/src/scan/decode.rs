@@ -4,7 +4,9 @@ use super::{Decoded, Listing, Scan, ScanOptions};
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
-use packhorse_core::{Codec, DataType, Error, Event, Field, Kind, Limits, Options, Registry, Result, SchemaRef};
+use packhorse_core::{
+    Codec, DataType, Error, Event, Field, Kind, Limits, Options, PACKED, Registry, Result, SchemaRef, with_metadata,
+};
 use packhorse_dataset::{FieldRecord, FieldSource, Manifest};
 use packhorse_transform::Casts;
 use rayon::prelude::*;
@@ -96,6 +98,11 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
     Ok(false)
 }
 
+/// The scale, the fill value and the units of a field of a sealed dataset, which members of tars do not hold.
+fn notes<'m>(manifest: &'m Manifest, name: &str) -> Option<&'m String> {
+    manifest.schema.iter().find(|field| field.name == name)?.metadata.get(PACKED)
+}
+
 /// Whether a column that could stay in its file is cast or dropped, or is among the values of tables or of the dataset that samples are
 /// added to.
 fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) -> bool {
@@ -103,7 +110,10 @@ fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) ->
     let schemas = with_rows.map(|table| &table.schema).chain(&options.known);
     let mut fields = schemas.filter_map(|schema| schema.field_with_name(column.name()).ok());
     let casts = &options.joining.casts;
-    casts.get(column.name()).is_some()
+    // Notes of one dataset do not hold for the values of another.
+    let is_noted = listing.sealed().iter().any(|sealed| notes(&sealed.manifest, column.name()).is_some());
+    is_noted
+        || casts.get(column.name()).is_some()
         || casts.names_dropped(column.name())
         || fields.any(|field| *field.data_type() != DataType::BinaryView)
 }
@@ -236,7 +246,13 @@ impl Probing<'_> {
             return Ok(Some(columns.to_vec()));
         }
         let Some(piece) = sample.piece_of(self.name) else { return Ok(None) };
-        self.probe(&piece).map(Some).map_err(|e| e.in_sample(sample.key()))
+        let columns = self.probe(&piece).map_err(|e| e.in_sample(sample.key()))?;
+        let noted = |column: Field| match sample.shard().and_then(|(sealed, _)| notes(&sealed.manifest, column.name()))
+        {
+            Some(notes) => with_metadata(column, PACKED, notes),
+            None => column,
+        };
+        Ok(Some(columns.into_iter().map(noted).collect()))
     }
 
     fn probe(&self, piece: &FieldSource) -> Result<Vec<Field>> {
