@@ -78,7 +78,7 @@ fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
         None => Ok(first.rows()),
         Some(other) => Err(Error::content(format!(
             "dataset {} has {} rows and {} has {}: choose those that belong together with `datasets` (`!NAME` leaves one \
-             out), or pack each file as one sample, as it is, with `from=files`",
+             out), pack each file as one sample, as it is, with `from=files`, or write samples from Python",
             first.path,
             first.rows(),
             other.path,

@@ -5,6 +5,7 @@ mod clashes;
 mod dataset_cards;
 mod decoded;
 mod folder_layouts;
+mod like_groups;
 mod listing_builder;
 mod merged_pictures;
 mod metadata_rows;
@@ -304,9 +305,9 @@ impl Listing {
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.of_all(&self.tables).report(observer);
-        let warnings =
-            [self.merged_pictures(), same_names::warning(self), self.folder_layout(), aligned_arrays::warning(self)];
-        warnings.into_iter().flatten().for_each(|warning| observer.event(&Event::Warning(&warning)));
+        let of_samples = [self.merged_pictures(), same_names::warning(self), self.folder_layout()];
+        let warnings = of_samples.into_iter().chain([aligned_arrays::warning(self), like_groups::warning(self)]);
+        warnings.flatten().for_each(|warning| observer.event(&Event::Warning(&warning)));
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);

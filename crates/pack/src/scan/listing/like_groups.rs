@@ -1,0 +1,25 @@
+//! Warns of groups of an HDF5 file that have datasets of the same names, such as `data/demo_0` and `data/demo_1`: each may be a sample, and a
+//! row of all of them is one.
+
+use super::Listing;
+use std::collections::HashMap;
+
+/// A warning that names the first two of them.
+pub(super) fn warning(listing: &Listing) -> Option<String> {
+    let tables = listing.iter().filter_map(|sample| Some((sample.table()?, sample.first_path())));
+    tables.filter(|(table, _)| table.format == "hdf5").find_map(|(table, path)| {
+        // The groups by their names without numbers, and the name of the dataset.
+        let mut groups: HashMap<(String, &str), &str> = HashMap::new();
+        let [one, other] = table.schema.fields().iter().find_map(|field| {
+            let (group, name) = field.name().rsplit_once('.')?;
+            let letters: String = group.chars().filter(|c| !c.is_ascii_digit()).collect();
+            let before = groups.insert((letters, name), group)?;
+            Some([before, group].map(|group| group.replace('.', "/")))
+        })?;
+        Some(format!(
+            "the groups {one} and {other} of {} have datasets of the same names, and row 0 of all groups is one sample; if each group is \
+             a sample, write the groups from Python, as `ph.pack` takes samples",
+            path.display(),
+        ))
+    })
+}
