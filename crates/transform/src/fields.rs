@@ -36,7 +36,7 @@ pub struct Fields {
     options: FieldsOptions,
     casts: Casts,
     shapes: BTreeMap<String, Vec<usize>>,
-    /// Whether it comes from a plan, of whose inputs the names were those of fields: others may lack what is dropped.
+    /// Whether it comes from a plan, of whose inputs the names were those of fields: others may lack those that are dropped.
     planned: bool,
 }
 
