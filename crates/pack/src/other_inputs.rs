@@ -1,12 +1,13 @@
 //! Tells other inputs from those of a plan that have the same names, sizes and times: a plan does not say where its inputs lie, since
 //! they may move.
 
-use packhorse_core::{Error, Result, Store};
+use packhorse_core::{Error, Kind, Result, Store};
 use packhorse_dataset::{PathText, PlanHeader, PlanReader};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The most files that are looked into.
+/// The most samples whose files are compared, and the most files.
+const SAMPLES: usize = 1 << 16;
 const MOST: usize = 16;
 
 /// The bytes at the beginning and at the end of a file that are compared.
@@ -19,23 +20,22 @@ pub(crate) fn refuse(store: &dyn Store, old: &PlanReader, new: &PlanHeader) -> R
     if old.header().roots == new.roots {
         return Ok(());
     }
+    let entries = old.shards().iter().flat_map(|shard| old.entries(shard).into_iter().flatten());
     let mut looked = BTreeSet::new();
-    for entry in old.shards().iter().map(|shard| old.entries(shard)) {
-        for piece in entry?.flat_map(|entry| entry.map_or_else(|_| Vec::new(), |entry| entry.fields)) {
-            let path = piece.path.to_path();
-            let place = |roots: &[PathText]| Some(roots.get(piece.root as usize)?.to_path().join(&path));
-            let Some((before, now)) = place(&old.header().roots).zip(place(&new.roots)) else { continue };
-            if before != now && looked.insert(now.clone()) && differ(store, (&before, &now), piece.size) {
-                let message = format!(
-                    "the samples of {} were packed, and this file has its name, size and time, but other bytes",
-                    before.display()
-                );
-                let error = Error::new(packhorse_core::Kind::Changed, message).in_input(now.display());
-                return Err(error.hint("give the file another name, or the time at which it was written"));
-            }
-            if looked.len() >= MOST {
-                return Ok(());
-            }
+    for piece in entries.take(SAMPLES).filter_map(Result::ok).flat_map(|entry| entry.fields) {
+        let path = piece.path.to_path();
+        let place = |roots: &[PathText]| Some(roots.get(piece.root as usize)?.to_path().join(&path));
+        let Some((before, now)) = place(&old.header().roots).zip(place(&new.roots)) else { continue };
+        if before != now && looked.insert(now.clone()) && differ(store, (&before, &now), piece.size) {
+            let message = format!(
+                "the samples of {} were packed, and this file has its name, size and time, but other bytes",
+                before.display()
+            );
+            let error = Error::new(Kind::Changed, message).in_input(now.display());
+            return Err(error.hint("give the file another name, or the time at which it was written"));
+        }
+        if looked.len() >= MOST {
+            break;
         }
     }
     Ok(())
