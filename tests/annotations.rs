@@ -435,6 +435,30 @@ fn lists_say_splits() {
     assert_eq!(found, wanted.map(|(name, split)| (name.to_owned(), split.to_owned())));
 }
 
+/// A file that is not there is not another one whose name is its first word.
+#[test]
+fn lines_of_names_with_spaces_are_of_whole_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["Rain.wav", "Rain falling.wav", "Wind.wav", "Sea.wav"]);
+    let list = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let train = list("train.txt", "Rain falling.wav\nRain.wav\n");
+    // Labels may be numbers, or other files.
+    let test = list("test.txt", "Rain heavy.wav\nWind 0.75\nSea.wav Sea mask.png\n");
+    let recipe = Recipe::new(&input, "webdataset", dir.path().join("out"));
+    let recipe = recipe.split(format!("lists:train={train},test={test}").parse().unwrap());
+    let told = warnings(&recipe);
+    let line = "1 line of the lists of `split` without a sample, such as Rain heavy.wav";
+    assert!(told.contains(&line.to_owned()), "{told:?}");
+    let found: Vec<_> =
+        members(&dir.path().join("out")).into_iter().map(|(name, (split, _))| (name, split.unwrap())).collect();
+    let wanted = [("Rain%20falling.wav", "train"), ("Rain.wav", "train"), ("Sea.wav", "test"), ("Wind.wav", "test")];
+    assert_eq!(found, wanted.map(|(name, split)| (name.to_owned(), split.to_owned())));
+}
+
 #[test]
 fn files_without_extensions_are_samples() {
     let dir = tempfile::tempdir().unwrap();
