@@ -502,6 +502,25 @@ fn tables_of_one_name_are_told() {
     assert!(both.code() == 0 && !both.said.contains("are both packed"), "{both:?}");
 }
 
+#[test]
+fn errors_name_the_file_of_a_sample_that_they_are_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    ["a.cls", "a.json"].into_iter().for_each(|name| fs::write(input.join(name), "5").unwrap());
+    let film = fs::File::create(input.join("a.mp4")).unwrap();
+    let table = dir.path().join("t.csv");
+    fs::write(&table, "f\na.mp4\n").unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--metadata", text(&table), "--key", "f"]);
+    assert!(refused.said.contains("in/a.json: sample a: has a field json of its own"), "{refused:?}");
+    film.set_len(17 << 20).unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--to", "parquet", "--memory", "16MiB"]);
+    assert!(refused.said.contains("in/a.mp4: sample a: has 17825794 bytes that must be in memory"), "{refused:?}");
+    film.set_len(1_000_000_001).unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--to", "parquet"]);
+    assert!(refused.said.contains("in/a.mp4: ") && refused.said.contains("field mp4 has"), "{refused:?}");
+}
+
 /// The values of all samples, a line each, as `head` shows them; at least one.
 fn rows(dir: &Path, out: &str) -> Vec<String> {
     let shown = packhorse(&["head", text(&dir.join(out)), "-n", "100000"]).run();
