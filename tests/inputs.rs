@@ -467,7 +467,14 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
 #[test]
 fn the_card_of_a_dataset_is_not_a_sample_of_its_pictures() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, count) in [("tars/a.tar", 2), ("pictures/cat/a.jpg", 1), ("arrays/a.npy", 1), ("text/a.txt", 2)] {
+    for (name, count) in [
+        ("tars/a.tar", 2),
+        ("pictures/cat/a.jpg", 1),
+        ("arrays/a.npy", 1),
+        ("sounds/a.opus", 1),
+        ("films/a.mp4", 1),
+        ("text/a.txt", 2),
+    ] {
         let (folder, file) = (name.split('/').next().unwrap(), dir.path().join(name));
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         match folder {
