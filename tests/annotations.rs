@@ -463,6 +463,119 @@ fn lists_say_splits() {
     assert_eq!(found, wanted.map(|(name, split)| (name.to_owned(), split.to_owned())));
 }
 
+/// A file that is not there is not another one whose name is its first word.
+#[test]
+fn lines_of_names_with_spaces_are_of_whole_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["Rain.wav", "Rain falling.wav", "Wind.wav", "Sea.wav"]);
+    let list = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let train = list("train.txt", "Rain falling.wav\nRain.wav\n");
+    // Labels may be numbers, or other files.
+    let test = list("test.txt", "Rain heavy.wav\nWind 0.75\nSea.wav Sea mask.png\n");
+    let recipe = Recipe::new(&input, "webdataset", dir.path().join("out"));
+    let recipe = recipe.split(format!("lists:train={train},test={test}").parse().unwrap());
+    let told = warnings(&recipe);
+    let line = "1 line of the lists of `split` without a sample, such as Rain heavy.wav";
+    assert!(told.contains(&line.to_owned()), "{told:?}");
+    let found: Vec<_> =
+        members(&dir.path().join("out")).into_iter().map(|(name, (split, _))| (name, split.unwrap())).collect();
+    let wanted = [("Rain%20falling.wav", "train"), ("Rain.wav", "train"), ("Sea.wav", "test"), ("Wind.wav", "test")];
+    assert_eq!(found, wanted.map(|(name, split)| (name.to_owned(), split.to_owned())));
+}
+
+/// A recipe with the tables that `pattern` finds in folders, and rows called `id`.
+fn with_pattern(inputs: &[PathBuf], pattern: PathBuf, out: &str) -> Recipe {
+    let out = inputs[0].parent().unwrap().join(out);
+    let recipe = Recipe { input: inputs.to_vec(), ..Recipe::new(&inputs[0], "webdataset", out) };
+    Recipe { metadata: Some(pattern), key: Some("id".to_owned()), ..recipe }
+}
+
+/// A training set that is not unpacked yet, beside a test set without a table.
+#[test]
+fn rows_of_a_table_in_a_folder_are_for_the_samples_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let names =
+        ["hf/test/1.wav", "hf/test/2.wav", "hf/train/m.csv", "sp/1/b.wav", "sp/2/a.wav", "sp/1/m.csv", "sp/2/m.csv"];
+    files(dir.path(), &names);
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("hf/train/m.csv", "id,n\n1.wav,1\n2.wav,2\n");
+    let at = |name: &str| dir.path().join(name);
+    for (inputs, key) in [(&["hf"][..], "train/1"), (&["hf/train", "hf/test"], "1"), (&["hf/*"], "1")] {
+        let inputs: Vec<PathBuf> = inputs.iter().map(|name| at(name)).collect();
+        let error = packhorse::session().pack(&with_pattern(&inputs, at("hf/*/m.csv"), "no")).unwrap_err().to_string();
+        assert!(error.contains("test/1.wav") && error.contains("has no row in the metadata"), "{error}");
+        let hint =
+            format!("by keys such as {key}; tables that a pattern finds in folders are for the samples in these");
+        assert!(error.contains(&hint), "{error}");
+    }
+    // Each text went to the other speaker.
+    write("sp/1/m.csv", "id,n\na.wav,1\n");
+    write("sp/2/m.csv", "id,n\nb.wav,2\n");
+    let error = packhorse::session().pack(&with_pattern(&[at("sp")], at("sp/*/m.csv"), "no")).unwrap_err().to_string();
+    assert!(error.contains("1/b.wav") && error.contains("2 inputs can't be packed"), "{error}");
+    // Links are folders as others.
+    std::os::unix::fs::symlink("../hf/train", at("sp/train")).unwrap();
+    std::os::unix::fs::symlink("../hf/test", at("sp/test")).unwrap();
+    let links = with_pattern(&[at("sp")], at("sp/t*/m.csv"), "no");
+    let links = packhorse::session().pack(&links).unwrap_err().to_string();
+    assert!(links.contains("6 inputs can't be packed"), "{links}");
+    // One table for all.
+    write("hf/train/m.csv", "id,n\n1.wav,1\n2.wav,2\n");
+    let recipe = with_pattern(&[at("hf")], at("hf/train/m.csv"), "one");
+    assert_eq!(packed(&recipe)["test/2.json"].1, r#"{"id":"2.wav","n":2}"#);
+    std::fs::rename(at("hf/train"), at("elsewhere")).unwrap();
+    let recipe = with_pattern(&[at("hf")], at("else*/m.csv"), "outside");
+    assert_eq!(packed(&recipe)["test/2.json"].1, r#"{"id":"2.wav","n":2}"#);
+}
+
+/// LJSpeech's layout for each speaker, whose numbers begin again.
+#[test]
+fn ids_of_tables_in_folders_may_be_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["p1/wavs/L1.wav", "p1/wavs/L2.wav", "p2/wavs/L1.wav", "p2/wavs/L2.wav", "q/__1.wav", "q/L2.wav"];
+    let input = files(&dir.path().join("tts"), &names);
+    let table = |name: &str, rows: &str| std::fs::write(input.join(name), format!("id,n\n{rows}")).unwrap();
+    table("p1/m.csv", "L1,1\nL2,2\n");
+    table("p2/m.csv", "p2/wavs/L1,3\ntts/p2/wavs/L2,4\n");
+    table("q/m.csv", "__1,5\nL2,6\nx,7\n");
+    let recipe = with_pattern(&[input.clone()], input.join("*/m.csv"), "out");
+    let told = warnings(&recipe);
+    assert!(told.contains(&"1 row of the metadata belongs to no sample, that of q/x".to_owned()), "{told:?}");
+    let found = members(recipe.out.as_ref().unwrap());
+    for (sample, row) in [
+        ("p1/wavs/L1", r#"{"id":"L1","n":1}"#),
+        ("p1/wavs/L2", r#"{"id":"L2","n":2}"#),
+        ("p2/wavs/L1", r#"{"id":"p2/wavs/L1","n":3}"#),
+        ("p2/wavs/L2", r#"{"id":"tts/p2/wavs/L2","n":4}"#),
+        ("q/__1", r#"{"id":"__1","n":5}"#),
+        ("q/L2", r#"{"id":"L2","n":6}"#),
+    ] {
+        assert_eq!(found[&format!("{sample}.json")].1, row, "{sample}");
+    }
+    let lists = with_pattern(&[input.clone()], input.join("*/m.csv"), "lists");
+    let found = packed(&Recipe { metadata_rows: MetadataRows::List, ..lists });
+    assert_eq!(found["p1/wavs/L2.json"].1, r#"[{"id":"L2","n":2}]"#);
+    assert_eq!(found["q/L2.json"].1, r#"[{"id":"L2","n":6}]"#);
+    // The folder of the sounds alone, below that of its table.
+    let recipe = with_pattern(&[input.join("p1/wavs")], input.join("*/m.csv"), "../../alone");
+    assert_eq!(packed(&recipe)["L1.json"].1, r#"{"id":"L1","n":1}"#);
+    let error = |pattern: &str| {
+        let recipe = with_pattern(&[input.clone()], input.join(pattern), "no");
+        packhorse::session().pack(&recipe).unwrap_err().to_string()
+    };
+    files(&input, &["p1/old/L2.wav"]);
+    let twice = error("*/m.csv");
+    assert!(twice.contains("L2 fits several samples"), "{twice}");
+    std::fs::remove_dir_all(input.join("p1/old")).unwrap();
+    table("p1/m.csv", "wavs/L1,1\nwavs/L2,2\n");
+    table("p1/wavs/m.csv", "L1,1\n");
+    assert!(error("p1/{.,wavs}/m.csv").contains("has rows in the tables of two folders"));
+}
+
 #[test]
 fn files_without_extensions_are_samples() {
     let dir = tempfile::tempdir().unwrap();

@@ -467,7 +467,14 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
 #[test]
 fn the_card_of_a_dataset_is_not_a_sample_of_its_pictures() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, count) in [("tars/a.tar", 2), ("pictures/cat/a.jpg", 1), ("arrays/a.npy", 1), ("text/a.txt", 2)] {
+    for (name, count) in [
+        ("tars/a.tar", 2),
+        ("pictures/cat/a.jpg", 1),
+        ("arrays/a.npy", 1),
+        ("sounds/a.opus", 1),
+        ("films/a.mp4", 1),
+        ("text/a.txt", 2),
+    ] {
         let (folder, file) = (name.split('/').next().unwrap(), dir.path().join(name));
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         match folder {
@@ -491,7 +498,14 @@ fn tables_of_one_name_are_told() {
     fs::write(input.join("a.jsonl.gz"), gzip(line)).unwrap();
     ["a.jsonl", "b/a.jsonl", "aa.jsonl"].into_iter().for_each(|name| fs::write(input.join(name), line).unwrap());
     let to = ["--to", "parquet"];
-    let packed = pack(dir.path(), "in", "out", &to);
+    // Both would have the key a/000000000000.
+    let refused = pack(dir.path(), "in", "out", &to);
+    assert!(refused.code() == CONTENT && refused.said.contains("in/a.jsonl; rename one of the two"), "{refused:?}");
+    assert!(refused.said.contains("or pack each into a dataset of its own"), "{refused:?}");
+    // Ids may differ.
+    let ids = pack(dir.path(), "in", "ids", &[&to[..], &["--from", "text", "--read", "id-field=text"]].concat());
+    assert_eq!(samples(&ids), 4);
+    let packed = pack(dir.path(), "in", "out", &[&to[..], &["--id-field", "text"]].concat());
     assert_eq!(samples(&packed), 4);
     assert!(packed.said.contains("a.jsonl and a.jsonl.gz are both packed; if they hold the same rows"), "{packed:?}");
     let without = pack(dir.path(), "in", "without", &[&to[..], &["--exclude", "a.jsonl.gz"]].concat());
@@ -500,6 +514,81 @@ fn tables_of_one_name_are_told() {
     let [one, other, all] = ["out", "without", "all"].map(|name| dir.path().join(name));
     let both = packhorse(&["pack", text(&one), text(&other), "--to", "parquet", "--out", text(&all)]).run();
     assert!(both.code() == 0 && !both.said.contains("are both packed"), "{both:?}");
+}
+
+/// Parallel text: the lines of both files would have the same keys.
+#[test]
+fn documents_of_files_of_one_stem_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["in/train.en", "in/train.de", "apart/en/train.txt", "apart/de/train.txt", "rows/a.csv", "rows/a.jsonl"]
+    {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, if name.ends_with("csv") { "text\nx\n" } else { "{\"text\": \"x\"}\n" }).unwrap();
+    }
+    let lines = ["--from", "text", "--document", "line", "--to", "parquet"];
+    let refused = pack(dir.path(), "in", "out", &lines);
+    assert!(
+        refused.code() == CONTENT && refused.said.contains("in/train.en: its samples would have the keys"),
+        "{refused:?}"
+    );
+    let skipped = pack(dir.path(), "in", "skipped", &[&lines[..], &["--on-error", "skip"]].concat());
+    assert_eq!(samples(&skipped), 1);
+    assert_eq!(samples(&pack(dir.path(), "apart", "out", &lines)), 2);
+    let whole = ["--key-ends", "whole:text", "--to", "parquet"];
+    assert_eq!(samples(&pack(dir.path(), "in", "whole", &whole)), 2);
+    // Rows have numbers of nine digits.
+    assert_eq!(samples(&pack(dir.path(), "rows", "rows-out", &["--to", "parquet"])), 2);
+}
+
+#[test]
+fn errors_name_the_file_of_a_sample_that_they_are_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    ["a.cls", "a.json"].into_iter().for_each(|name| fs::write(input.join(name), "5").unwrap());
+    let film = fs::File::create(input.join("a.mp4")).unwrap();
+    let table = dir.path().join("t.csv");
+    fs::write(&table, "f\na.mp4\n").unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--metadata", text(&table), "--key", "f"]);
+    assert!(refused.said.contains("in/a.json: sample a: has a field json of its own"), "{refused:?}");
+    film.set_len(17 << 20).unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--to", "parquet", "--memory", "16MiB"]);
+    assert!(refused.said.contains("in/a.mp4: sample a: has 17825794 bytes that must be in memory"), "{refused:?}");
+    film.set_len(1_000_000_001).unwrap();
+    let refused = pack(dir.path(), "in", "no", &["--to", "parquet"]);
+    assert!(refused.said.contains("in/a.mp4: ") && refused.said.contains("field mp4 has"), "{refused:?}");
+}
+
+/// Folders of years, whose files have the same names.
+#[test]
+fn inputs_that_hold_files_of_one_path_are_packed_by_the_folder_around_them() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["all/2019/1.csv", "all/2020/1.csv", "more/2021/1.jpg", "more/2022/1.jpg"] {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "x\n1\n").unwrap();
+    }
+    let at = |name: &str| dir.path().join(name);
+    let refused = pack(dir.path(), "all/2019", "no", &[text(&at("all/2020")), "--from", "csv"]);
+    let hint = format!("or give the folder that holds both as the input ({}), so that", text(&at("all")));
+    assert!(refused.code() == CONTENT && refused.said.contains(&hint), "{refused:?}");
+    let refused = pack(dir.path(), "more/2021", "no", &[text(&at("more/2022"))]);
+    assert!(refused.code() == CONTENT && refused.said.contains("--key-ends field-folders"), "{refused:?}");
+    assert!(refused.said.contains("or give the folder that holds both as the input"), "{refused:?}");
+    assert_eq!(samples(&pack(dir.path(), "all", "out", &["--from", "csv", "--to", "parquet"])), 2);
+    assert_eq!(samples(&pack(dir.path(), "more", "more-out", &[])), 2);
+    // Archives of one name.
+    for name in ["a", "b"] {
+        fs::create_dir_all(dir.path().join("tars").join(name)).unwrap();
+        fs::write(dir.path().join("tars").join(name).join("0.tar"), tar(2)).unwrap();
+    }
+    for flags in [&["--archive-folders"][..], &[]] {
+        let refused = pack(dir.path(), "tars/a", "no", &[&[text(&at("tars/b"))], flags].concat());
+        let hint = "give the folder that holds both archives as the input and pass --archive-folders";
+        assert!(refused.code() == CONTENT && refused.said.contains(hint), "{refused:?}");
+    }
+    assert_eq!(samples(&pack(dir.path(), "tars", "tars-out", &["--archive-folders"])), 4);
 }
 
 /// The values of all samples, a line each, as `head` shows them; at least one.

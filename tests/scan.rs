@@ -109,7 +109,7 @@ fn tables_text_datasets_and_views() {
         write(&at(&format!("tables/{n}.csv")), format!("x,y\n{n},a\n{n},b\n"));
         let lines: String = (0..50 * n + 1).map(|line| format!("{{\"text\": \"document {line}\"}}\n")).collect();
         write(&at(&format!("text/{n}.jsonl")), &lines);
-        write(&at(&format!("text/{n}.jsonl.zst")), zstd::encode_all(lines.as_bytes(), 1).unwrap());
+        write(&at(&format!("text/{n}c.jsonl.zst")), zstd::encode_all(lines.as_bytes(), 1).unwrap());
     }
     write(&at("tables/broken.parquet"), "PAR1, but nothing else");
     let skipping = |recipe: Recipe| Recipe { on_error: OnError::Skip, ..recipe };

@@ -246,8 +246,11 @@ impl BlockReader<'_> {
         entry: &'e PlanEntry,
         space: &mut BlockBuffer,
     ) -> Result<Vec<usize>, (&'e FieldSource, Error)> {
-        if let (Some(first), Err(e)) = (entry.fields.first(), self.limits.blob(entry.bytes())) {
-            return Err((first, e.in_input(self.inputs.path(first).display()).in_sample(&entry.key)));
+        let largest = || entry.fields.iter().max_by_key(|piece| piece.len());
+        if let Err(e) = self.limits.blob(entry.bytes())
+            && let Some(largest) = largest()
+        {
+            return Err((largest, e.in_input(self.inputs.path(largest).display()).in_sample(&entry.key)));
         }
         let mut ends = Vec::with_capacity(entry.fields.len());
         for piece in &entry.fields {

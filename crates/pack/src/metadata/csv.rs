@@ -239,6 +239,18 @@ mod tests {
         }
     }
 
+    /// AudioSet's lists have a space behind each comma.
+    #[test]
+    fn quotes_behind_spaces_are_told() {
+        let text = "id, start, labels\na, 0.5, \"/m/1,/m/2\"\n";
+        let error = given(text, "id", &[]).unwrap_err().to_string();
+        assert!(error.contains("line 2: has 4 fields") && error.contains("`metadata-read=delimiter=, `"), "{error}");
+        let rows = given(text, "id", &["delimiter=, "]).unwrap();
+        assert_eq!(rows.get("a"), Some(r#"{"id":"a","start":0.5,"labels":"\"/m/1,/m/2\""}"#));
+        let other = given("id,x\na,1,\"2\"\n", "id", &[]).unwrap_err().to_string();
+        assert!(!other.contains("delimiter=, "), "{other}");
+    }
+
     #[test]
     fn nan_among_numbers_is_null() {
         let rows = given("id,x,y,z\na,1.50,NaN,NaN\nb,nan,b,\n", "id", &[]).unwrap();

@@ -43,7 +43,9 @@ impl Metadata {
         let mut list = String::new();
         for row in 0..self.rows.len() as u32 {
             let key = self.key(row);
-            let last = self.find(key).unwrap_or_default();
+            let folder = self.folders.of_row(row);
+            listed.folders.extend(self.folders.iter().take(folder).skip(listed.folders.last()), listed.rows.len());
+            let last = self.find_in(folder, key).unwrap_or_default();
             if chains.next(last) != row {
                 continue;
             }

@@ -16,6 +16,7 @@
 mod column_choice;
 mod csv;
 mod encode;
+mod folder_tables;
 mod json;
 mod jsonl;
 mod lines;
@@ -29,10 +30,11 @@ mod table_kind;
 mod table_options;
 
 use crate::key_ends::SourcePath;
-use crate::real_path::real_path;
 use crate::request_error::as_request_error;
 use crate::{KeyEnds, MetadataRows, Recipe};
 use column_choice::ColumnRequest;
+use folder_tables::FolderTables;
+pub(crate) use folder_tables::InputFolders;
 use hashbrown::HashTable;
 use lists::Chains;
 use one_line::one_line;
@@ -51,7 +53,9 @@ pub struct Metadata {
     /// Of every row in turn, its key and its JSON text.
     arena: String,
     rows: Vec<Row>,
-    /// Positions in `rows`, by the hash of the key.
+    /// The folders whose samples alone may have rows; empty if all samples may have all.
+    folders: FolderTables,
+    /// Positions in `rows`, by the hash of the folder's number and the key.
     index: HashTable<u32>,
     hasher: RandomState,
     /// One bit a row, in the order of `rows`.
@@ -78,8 +82,8 @@ struct Row {
 
 impl Metadata {
     /// Reads the metadata of a recipe: the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of a pattern
-    /// for folders (`*/metadata.jsonl`), names of files start at the folder of their table, if that lies in one of the inputs and
-    /// holds any of its files. The extension selects CSV, TSV, JSONL, JSON or a format of `registry`; that of a compression may
+    /// for folders (`*/metadata.jsonl`) around or below inputs, each is for the samples in and below its folder, and names of
+    /// files may start there. The extension selects CSV, TSV, JSONL, JSON or a format of `registry`; that of a compression may
     /// follow. Settings of the recipe say how other text is written.
     ///
     /// The key column `key` names samples, or files, which are split as those of the samples were. The objects hold the columns
@@ -89,7 +93,13 @@ impl Metadata {
     /// Errors: `Config` for an unknown extension and for a missing column (with those that exist); `Content` for a bad
     /// row, a missing key and two rows of one key; `Limit` for a row of a table that is not a JSON file longer than
     /// `limits.header`; `Unsupported` for data that JSON can't hold.
-    pub(crate) fn of(registry: &Registry, recipe: &Recipe, (path, key): (&Path, &str), limits: Limits) -> Result<Self> {
+    pub(crate) fn of(
+        registry: &Registry,
+        recipe: &Recipe,
+        (path, key): (&Path, &str),
+        limits: Limits,
+        folders: InputFolders<'_>,
+    ) -> Result<Self> {
         let options = TableOptions::parse(&recipe.metadata_read)?;
         let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
         let request = ColumnRequest::new(key, columns, limits).map(|request| ColumnRequest {
@@ -98,68 +108,48 @@ impl Metadata {
             lists: recipe.metadata_rows == MetadataRows::List,
             ..request
         });
-        Self::read_table(registry, path, request, &recipe.input)
+        Self::read_table(registry, path, request, folders)
     }
 
     /// The same with the keys as they are in the table.
     pub(crate) fn read_exact(registry: &Registry, path: &Path, key: &str, columns: Option<&[String]>) -> Result<Self> {
         let request = ColumnRequest::new(key, columns, Limits::default());
         let request = request.map(|request| ColumnRequest { is_metadata: false, key_ends: None, ..request });
-        Self::read_table(registry, path, request, &[])
+        Self::read_table(registry, path, request, InputFolders::default())
     }
 
     fn read_table(
         registry: &Registry,
         path: &Path,
         request: Result<ColumnRequest<'_>>,
-        inputs: &[PathBuf],
+        folders: InputFolders<'_>,
     ) -> Result<Self> {
         let named = |path: &Path, e: Error| as_request_error(e).in_input(path.display());
         let request = request.map_err(|e| named(path, e))?;
         let tables = tables(path).map_err(|e| named(path, e))?;
         let mut all: Option<Self> = None;
-        for table in &tables {
-            let read = match folder_in(table, path, inputs) {
-                Some(folder) => Self::read_beside(registry, (table, &folder), &request),
-                None => table_kind::read(registry, table, &request),
+        for (table, place) in folder_tables::places(tables, path, folders) {
+            let read = match &place {
+                Some(place) => Self::read_in_folder(registry, (&table, place), &request),
+                None => table_kind::read(registry, &table, &request),
             };
-            let read = read.map_err(|e| named(table, e))?;
+            let read = read.map_err(|e| named(&table, e))?;
             match &mut all {
                 None => all = Some(read),
-                Some(all) => all.absorb(read).map_err(|e| named(table, e))?,
+                Some(all) => all.absorb(read).map_err(|e| named(&table, e))?,
             }
         }
         let all = all.ok_or_else(|| named(path, Error::config("matches no file")))?;
         if all.chains.is_some() { all.listed().map_err(|e| named(path, e)) } else { Ok(all) }
     }
 
-    /// Reads a table in `folder` of an input, whose names of files start there if there is one of them.
-    fn read_beside(registry: &Registry, (table, folder): (&Path, &Path), request: &ColumnRequest<'_>) -> Result<Self> {
-        let plain = table_kind::read(registry, table, &ColumnRequest { key_ends: None, ..request.clone() })?;
-        let beside = table.parent().unwrap_or(Path::new(""));
-        let is_beside = |row| {
-            let name = Path::new(plain.key(row));
-            name.is_relative() && beside.join(name).is_file()
-        };
-        let starts_here = (0..plain.rows.len() as u32).any(is_beside);
-        let mut read = Self::empty(plain.unit, request);
-        read.keyless = plain.keyless;
-        read.notes.clone_from(&plain.notes);
-        for (row, place) in (0..).zip(&plain.rows) {
-            let (name, json) = plain.parts(row).unwrap_or_default();
-            let name = name.strip_prefix("./").unwrap_or(name);
-            let whole = folder.join(name);
-            let value = if starts_here { whole.to_str().unwrap_or(name) } else { name };
-            read.insert(value, json, place.at.into())?;
-        }
-        Ok(read)
-    }
-
     /// Adds the rows of another table.
     fn absorb(&mut self, other: Self) -> Result<()> {
+        self.folders.extend(other.folders.iter(), self.rows.len());
+        let folder = self.folders.last();
         for row in 0..other.rows.len() as u32 {
             let (key, json) = other.parts(row).unwrap_or_default();
-            if self.find(key).is_some() && self.chains.is_none() {
+            if self.find_in(folder, key).is_some() && self.chains.is_none() {
                 let (unit, at) = (other.unit, other.rows.get(row as usize).map_or(0, |row| row.at));
                 let text =
                     format!("{unit} {at}: the key {key:?} is in a table before it too; leave one row for each sample");
@@ -210,7 +200,13 @@ impl Metadata {
 
     /// The row of exactly this key. Does not mark it.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
-        self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key).copied()
+        self.find_in(0, key)
+    }
+
+    /// The same among the tables of the folder of this number; of 0 where all samples may have all rows.
+    pub(crate) fn find_in(&self, folder: usize, key: &str) -> Option<u32> {
+        let same = |row: &u32| self.key(*row) == key && self.folders.of_row(*row) == folder;
+        self.index.find(self.hasher.hash_one((folder, key)), same).copied()
     }
 
     /// Warnings of the table.
@@ -252,10 +248,14 @@ impl Metadata {
     /// The number of rows that [`Metadata::get`] never returned, and the key of the first of them in table order.
     pub fn unused(&self) -> (u64, Option<&str>) {
         let used = self.used.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum::<u64>();
+        (self.len().saturating_sub(used), self.first_unused().map(|row| self.key(row)))
+    }
+
+    fn first_unused(&self) -> Option<u32> {
         let full = self.used.iter().take_while(|word| word.load(Ordering::Relaxed) == u64::MAX).count();
         let ones = self.used.get(full).map_or(0, |word| word.load(Ordering::Relaxed).trailing_ones());
-        let first = u32::try_from(full * 64).ok().and_then(|row| self.parts(row.checked_add(ones)?));
-        (self.len().saturating_sub(used), first.map(|(key, _)| key))
+        let row = u32::try_from(full * 64).ok()?.checked_add(ones)?;
+        ((row as usize) < self.rows.len()).then_some(row)
     }
 
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
@@ -267,10 +267,9 @@ impl Metadata {
             None => Ok(value.to_owned()),
         };
         let key = key.map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
-        let hash = self.hasher.hash_one(key.as_str());
-        let before = self.index.find(hash, |row| self.key(*row) == key);
+        let before = self.find_in(self.folders.last(), &key);
         if let Some(row) = before.filter(|_| self.chains.is_none()) {
-            let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
+            let first = self.rows.get(row as usize).map_or(0, |row| row.at);
             let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
             let error = Error::content(text).with_code(Code::KeyTwice);
             let list = "or make the rows of a sample a list with `metadata-rows=list`";
@@ -289,9 +288,11 @@ impl Metadata {
         if row % 64 == 0 {
             self.used.push(AtomicU64::new(0));
         }
-        let hash = self.hasher.hash_one(key);
+        let folder = self.folders.last();
+        let hash = self.hasher.hash_one((folder, key));
         if let Some(chains) = &mut self.chains {
-            let same = |known: &u32| parts(&self.arena, &self.rows, *known).is_some_and(|(known, _)| known == key);
+            let is_key = |row| parts(&self.arena, &self.rows, row).is_some_and(|(known, _)| known == key);
+            let same = |row: &u32| is_key(*row) && self.folders.of_row(*row) == folder;
             match self.index.find_mut(hash, same) {
                 Some(last) => {
                     chains.follow(std::mem::replace(last, row), row);
@@ -305,8 +306,9 @@ impl Metadata {
     }
 
     fn remember(&mut self, hash: u64, row: u32) {
-        let Self { arena, rows, index, hasher, .. } = self;
-        index.insert_unique(hash, row, |row| hasher.hash_one(parts(arena, rows, *row).map_or("", |(key, _)| key)));
+        let Self { arena, rows, folders, index, hasher, .. } = self;
+        let key = |row| parts(arena, rows, row).map_or("", |(key, _)| key);
+        index.insert_unique(hash, row, |row| hasher.hash_one((folders.of_row(*row), key(*row))));
     }
 
     /// The key of a row.
@@ -322,14 +324,6 @@ impl Metadata {
 
 fn too_many() -> Error {
     Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
-}
-
-/// The folder of a table below one of the inputs, where a pattern is for folders: empty for the input itself.
-fn folder_in(table: &Path, pattern: &Path, inputs: &[PathBuf]) -> Option<PathBuf> {
-    let is_pattern = pattern.parent().is_some_and(|folder| folder.to_string_lossy().contains(['*', '?', '[', '{']));
-    let folder = real_path(table.parent().filter(|_| is_pattern && table != pattern)?);
-    let below = |input: &PathBuf| folder.strip_prefix(real_path(input)).ok().map(Path::to_owned);
-    inputs.iter().find_map(below)
 }
 
 /// The tables that a path names: itself, or those that a pattern matches.

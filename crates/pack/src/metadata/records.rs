@@ -30,6 +30,8 @@ pub(super) struct Records<'a> {
     has_header: bool,
     /// What to do where quotes do not enclose fields.
     plain: &'static str,
+    /// The delimiter, if settings may give another.
+    delimiter: Option<u8>,
     /// Whether the current record, the first one, is still to be given.
     again: bool,
     /// Lines before the table.
@@ -61,6 +63,7 @@ impl<'a> Records<'a> {
             .from_reader(guard);
         let (record, has_header) = (ByteRecord::new(), !request.options.no_header);
         let plain = if request.is_metadata { PLAIN } else { PLAIN_JOINED };
+        let delimiter = (request.is_metadata && delimiter.is_ascii_graphic()).then_some(delimiter);
         Ok(Self {
             reader,
             start,
@@ -68,6 +71,7 @@ impl<'a> Records<'a> {
             width: 0,
             has_header,
             plain,
+            delimiter,
             again: false,
             skipped,
             line: 0,
@@ -96,6 +100,18 @@ impl<'a> Records<'a> {
             return Err(self.at(Error::content("has text behind a closing quote")).hint(self.plain));
         }
         Ok(true)
+    }
+
+    /// What to do where quotes follow spaces.
+    fn late(&self) -> String {
+        let quotes = "quotes enclose a field only right behind the delimiter";
+        match self.delimiter.map(char::from) {
+            Some(delimiter) => format!(
+                "{quotes}, and here a space is before them: `metadata-read=delimiter={delimiter} `, with the space, divides such a \
+                 table, whose quotes are then text"
+            ),
+            None => format!("{quotes}, and here a space is before them"),
+        }
     }
 
     /// Line feeds within the current record.
@@ -136,7 +152,9 @@ impl RecordReader for Records<'_> {
                 let first = if self.has_header { "the header" } else { "the first line" };
                 let found = counted(found as u64, "field");
                 let message = format!("has {found}, but {first} has {wanted}; put fields with delimiters in quotes");
-                Err(self.at(Error::content(message)))
+                let error = self.at(Error::content(message));
+                let is_late = |field: &[u8]| field.starts_with(b" ") && field.trim_ascii_start().starts_with(b"\"");
+                Err(if self.record.iter().any(is_late) { error.hint(self.late()) } else { error })
             }
             _ => Ok(more),
         }

@@ -93,7 +93,7 @@ fn threads_share_a_table() {
 
 /// The metadata of the table `path`.
 fn read(path: &Path, recipe: &Recipe) -> Result<Metadata> {
-    Metadata::of(&Registry::new(), recipe, (path, "id"), Limits::default())
+    Metadata::of(&Registry::new(), recipe, (path, "id"), Limits::default(), InputFolders::default())
 }
 
 #[test]
@@ -110,7 +110,9 @@ fn the_extension_says_what_a_table_is() {
         std::fs::write(&path, text).unwrap();
         let rows = read(&path, &plain).unwrap();
         assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
-        let error = Metadata::of(&Registry::new(), &plain, (&path, "ID"), Limits::default()).unwrap_err();
+        let key = (&*path, "ID");
+        let of = Metadata::of(&Registry::new(), &plain, key, Limits::default(), InputFolders::default());
+        let error = of.unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
         assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
         let error = read(&path, &Recipe { columns: vec!["y".to_owned()], ..Recipe::default() }).unwrap_err();

@@ -59,14 +59,14 @@ fn admitted(listing: &Listing, sample: &SampleRef<'_>, sink: &dyn Sink, recipe: 
         key = shorten(&key, longest);
         short = Some(key.clone());
     }
-    let here = |error: Error| error.in_input(sample.first_path().display());
+    let at = |field: &str, error: Error| error.in_input(sample.paths_of(field).1.display());
     if listing.has_metadata() && sample.fields().any(|(field, _)| field == "json") {
         let error = Error::config("has a field json of its own, and `metadata` makes another");
-        return Err(here(error.hint(other_field("json")).in_sample(&key)));
+        return Err(at("json", error.hint(other_field("json")).in_sample(&key)));
     }
     // Values of table rows are checked when they are written.
     if sample.table().is_none() {
-        fields().try_for_each(|(field, bytes)| sink.admit(&key, field, bytes)).map_err(here)?;
+        fields().try_for_each(|(field, bytes)| sink.admit(&key, field, bytes).map_err(|e| at(field, e)))?;
     }
     Ok(short)
 }

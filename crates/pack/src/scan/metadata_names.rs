@@ -2,13 +2,15 @@
 
 use super::label::by_column;
 use super::split_lists::take_splits;
-use super::{Listing, Scan, ScanOptions};
-use crate::metadata::{Metadata, TableOptions};
+use super::{Listing, Scan, ScanOptions, matched};
+use crate::metadata::{InputFolders, Metadata, TableOptions};
 use crate::{Labels, MetadataRows, Recipe, Splits};
 use packhorse_core::{Code, Error, Result, nearest};
+use packhorse_storage::Location;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Refuses a recipe that takes labels or splits from a column that is not among the metadata.
 pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
@@ -55,7 +57,11 @@ pub(super) fn take_metadata(context: Scan<'_>, options: &ScanOptions<'_>, listin
         take_splits(lists, recipe, listing, observer)?;
     }
     let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) else { return Ok(()) };
-    let metadata = Metadata::of(context.registry, recipe, (table, key), context.limits)?;
+    // Tables are local, and so are folders that hold them.
+    let inputs: Vec<PathBuf> = recipe.input.iter().filter(|input| Location::url(input).is_none()).cloned().collect();
+    let inputs = matched(context.store, &inputs).unwrap_or(inputs);
+    let folders = InputFolders { inputs: &inputs, roots: listing.roots() };
+    let metadata = Metadata::of(context.registry, recipe, (table, key), context.limits, folders)?;
     listing.attach_metadata(&metadata, observer)?;
     listing.refuse_faults(recipe.on_error)?;
     if listing.samples() == 0 {

@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
 /// are recorded in the listing.
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found> {
     let span = tracing::debug_span!(target: TARGET, "scan", samples = tracing::field::Empty).entered();
-    let mut builder = ListingBuilder::new(options.recipe).spilling(options.spill.clone());
+    let mut builder = ListingBuilder::new(options).spilling(options.spill.clone());
     match &options.listings {
         None => roots::collect(context, options, &mut builder)?,
         Some(out) => part_listings::collect(context, options, out, &mut builder)?,

@@ -65,7 +65,7 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mu
 /// The tables of all inputs, by path. Under [`OnError::Skip`] bad inputs are left out.
 pub(super) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
-    let starts = starts(context, options, &mut ListingBuilder::new(options.recipe))?;
+    let starts = starts(context, options, &mut ListingBuilder::new(options))?;
     run(context, options, (starts, Part::ALL, true), &mut |batch| match batch {
         WalkEvent::Tables { path, tables } => {
             found.insert(path, tables);

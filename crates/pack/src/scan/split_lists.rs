@@ -1,7 +1,7 @@
 //! Splits that lists of samples say, as `ImageSets/Main/train.txt` of Pascal VOC.
 
 use super::Listing;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, is_extension};
 use crate::request_error::as_request_error;
 use crate::{KeyEnds, Recipe, SplitLists};
 use packhorse_core::{Code, Context, Error, Event, Observer, Result, counted};
@@ -38,7 +38,8 @@ pub(super) fn take_splits(
     let mut used: HashSet<usize> = found.iter().flatten().copied().collect();
     let first = |line: &'_ Line<'_>| {
         let (first, label) = line.text.split_once(char::is_whitespace)?;
-        (!label.contains('/')).then(|| first.to_owned())
+        let is_label = !label.contains('/') && (!ends_a_name(label) || first.contains('.') && is_extension(first));
+        is_label.then(|| first.to_owned())
     };
     let rest = lines.iter().enumerate().filter(|(at, _)| !used.contains(at));
     let firsts: Vec<(usize, String)> = rest.filter_map(|(at, line)| Some((at, first(line)?))).collect();
@@ -71,6 +72,12 @@ pub(super) fn take_splits(
     }
     listing.keep_listed(&keep);
     Ok(())
+}
+
+/// Whether a text may be the end of the name of a file, with its extension. Numbers have none.
+fn ends_a_name(text: &str) -> bool {
+    let extension = text.rsplit_once('.').map_or("", |(_, extension)| extension);
+    extension.chars().all(char::is_alphanumeric) && extension.contains(char::is_alphabetic)
 }
 
 /// The lines of all lists, without blank ones.

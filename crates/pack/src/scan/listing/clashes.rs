@@ -1,13 +1,13 @@
 //! Samples whose files can't all be theirs: two of one field, or of names that only their key makes one.
 
-use super::{Listing, PieceRef};
+use super::{Listing, PieceRef, RowKeys, SourceFolder};
 use crate::KeyEnds;
 use crate::key_ends::SourcePath;
 use crate::real_path::name_of;
 use crate::scan::split_names::alone;
 use packhorse_core::{Code, Error, escape};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -142,27 +142,51 @@ fn of_two_splits(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool
     split(first).zip(split(second)).is_some_and(|(a, b)| a != b)
 }
 
+/// The folder around two inputs that hold files of one path.
+fn common_folder(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Option<PathBuf> {
+    let root = |piece: &PieceRef| listing.roots.get(listing.places.get(piece.place as usize)?.root as usize);
+    let (a, b) = root(first).zip(root(second)).filter(|(a, b)| a != b)?;
+    let around = a.ancestors().skip(1).find(|folder| b.starts_with(folder))?;
+    Some(if around.as_os_str().is_empty() { Path::new(".") } else { around }.to_owned())
+}
+
 /// What to do about two files that are one field of a sample.
 fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static str {
+    const AROUND: &str =
+        "give the folder that holds both as the input, so that their folders are in the keys, or rename one of them";
     if of_two_splits(listing, first, second) {
-        return "give the folder that holds both as the input, so that their folders are in the keys, or rename one of them";
+        return AROUND;
     }
     let archives =
         [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
     match archives {
+        [Some(a), Some(b)] if a.root != b.root && without_extension(a) == without_extension(b) => {
+            "give the folder that holds both archives as the input and pass `archive-folders`, with which keys begin with the \
+             folders and names of archives, or rename one of them"
+        }
         [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
             "pass `archive-folders`, with which keys begin with the names of archives"
         }
-        [None, None] if folders_differ(listing, first, second) => {
-            "pass `key-ends=field-folders`, which names fields after folders, or rename one of them"
-        }
+        [None, None] if folders_differ(listing, first, second) => match common_folder(listing, first, second) {
+            Some(_) => {
+                "pass `key-ends=field-folders`, which names fields after folders; or give the folder that holds both as the input, \
+                 so that their folders are in the keys; or rename one of them"
+            }
+            None => "pass `key-ends=field-folders`, which names fields after folders, or rename one of them",
+        },
+        [None, None] if common_folder(listing, first, second).is_some() => AROUND,
         _ => "rename one of them",
     }
 }
 
+/// The path of an archive below its input, as keys have it.
+fn without_extension(archive: &SourceFolder) -> Vec<u8> {
+    super::without_extension(Path::new(OsStr::from_bytes(&archive.path)))
+}
+
 /// Its path below its input.
 fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
-    PathBuf::from(std::ffi::OsString::from_vec(listing.path(piece)))
+    PathBuf::from(OsString::from_vec(listing.path(piece)))
 }
 
 /// The error of an input that is named twice.
@@ -179,14 +203,26 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
         return named_twice(&file);
     }
     if listing.is_table(first) || listing.is_table(second) {
-        let first = listing.full_path(first);
-        let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
-        let error = Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
+        let message = format!(
+            "its samples would have the keys of those of {}; rename one of the two",
+            listing.full_path(first).display()
+        );
+        let error = Error::content(message).with_code(Code::KeyTwice).in_input(file.display());
         let table =
             listing.places.get(second.place as usize).and_then(|place| listing.tables.get(place.table? as usize));
-        return match table.is_some_and(|table| table.format == "tokens") {
-            true => error.hint("`packhorse merge` makes one dataset of several, whatever their names"),
-            false => error,
+        if table.is_some_and(|table| table.format == "tokens") {
+            return error.hint("`packhorse merge` makes one dataset of several, whatever their names");
+        }
+        return match (common_folder(listing, first, second), listing.row_keys(second)) {
+            (Some(folder), _) => error.hint(format!(
+                "or give the folder that holds both as the input ({}), so that keys begin with their folders",
+                folder.display()
+            )),
+            (None, RowKeys::Places) => error.hint(
+                "or pack each into a dataset of its own; where each file is a document, `key-ends=whole:text` without \
+                 `from=text` keeps the whole names of files in keys",
+            ),
+            _ => error,
         };
     }
     let field = String::from_utf8_lossy(listing.field(first)).into_owned();

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// The last extensions of fields that hold an array.
 const ARRAYS: [&str; 2] = ["npy", "npz"];
 
+/// The last extensions of fields that hold a sound or a film.
+const RECORDINGS: [&str; 12] = ["aac", "avi", "flac", "m4a", "mkv", "mov", "mp3", "mp4", "ogg", "opus", "wav", "webm"];
+
 /// The samples that such files would be, and what the others are.
 #[derive(Default)]
 struct Cards {
@@ -65,8 +68,8 @@ fn are_listed(recipe: &Recipe) -> bool {
 }
 
 impl Listing {
-    /// Removes the samples that such files would be, if all others are rows of tables, members of archives, or have a picture or an
-    /// array. A file that the recipe names stays, and so do those of a list.
+    /// Removes the samples that such files would be, if all others are rows of tables, members of archives, or have a picture, a sound,
+    /// a film or an array. A file that the recipe names stays, and so do those of a list.
     pub(in crate::scan) fn pass_over_cards(&mut self, recipe: &Recipe) {
         if are_listed(recipe) {
             return;
@@ -113,7 +116,7 @@ impl Spilled {
 
 /// Whether a sample can't be taken for text that a card might be a part of.
 fn is_data(sample: &SampleRef<'_>) -> bool {
-    let extension =
-        |field: &str| field.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end) || ARRAYS.contains(&end));
+    let is_data = |end: &str| PICTURES.contains(&end) || ARRAYS.contains(&end) || RECORDINGS.contains(&end);
+    let extension = |field: &str| field.rsplit('.').next().is_some_and(is_data);
     sample.table().is_some() || sample.is_member() || sample.fields().any(|(field, _)| extension(field))
 }

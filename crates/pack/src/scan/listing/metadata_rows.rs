@@ -1,11 +1,14 @@
 //! The rows of the metadata that belong to samples.
 
-use super::{Listing, SampleRef};
+use super::{Listing, SampleRef, SourceFolder};
 use crate::duplicate_keys::hash;
 use crate::join_keys::{ambiguous, last_part};
 use crate::metadata::{Metadata, folder_part, is_number};
+use crate::real_path::real_path;
 use packhorse_core::{Code, Error, Event, Observer, Result, counted};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 impl Listing {
@@ -37,8 +40,11 @@ impl Listing {
         let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
         (self.rows, self.json) = (rows, json);
         self.retain(&keep);
-        if let (Some(first), (_, Some(key))) = (faults.first_mut(), metadata.unused()) {
-            *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
+        let unused = metadata.first_unused_key();
+        if let (Some(first), Some(key)) = (faults.first_mut(), &unused) {
+            let error = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
+            let here = "tables that a pattern finds in folders are for the samples in these, unlike one that is named";
+            *first = if metadata.folders().next().is_some() { error.hint(here) } else { error };
         }
         self.faults.extend(faults);
         let tell = |text: String| observer.event(&Event::Warning(&text));
@@ -47,7 +53,7 @@ impl Listing {
             let samples = counted(samples, "sample");
             tell(format!("{samples} without a row in the metadata, such as {}: the list is empty", first.display()));
         }
-        if let (n, Some(first)) = metadata.unused() {
+        if let ((n, _), Some(first)) = (metadata.unused(), unused) {
             let text = match n {
                 1 if metadata.is_of_lists() => format!("the rows of {first} in the metadata belong to no sample"),
                 n if metadata.is_of_lists() => {
@@ -69,19 +75,26 @@ impl Listing {
     }
 
     /// The row of each sample: that of its key, also behind the last folders of the input's path, or of the last part of its key.
+    /// A table that is for a folder has rows of the samples there alone, also by their keys from there on.
     ///
-    /// Errors: `Content` for a row that may be of several samples.
+    /// Errors: `Content` for a row that may be of several samples, and for a sample with rows of two folders' tables.
     pub(in crate::scan) fn rows_of(&self, metadata: &Metadata) -> Result<Vec<Option<u32>>> {
         let firsts: HashSet<&str> = metadata.keys().filter_map(|key| Some(key.split_once('/')?.0)).collect();
         let below: Vec<Vec<String>> = self.roots.iter().map(|root| last_folders(root, &firsts)).collect();
         let key_of = |sample: &SampleRef<'_>| sample.key().trim_end_matches('/').to_owned();
+        let folders = self.table_folders(metadata);
         // The rows of whole keys are of no other samples.
         let (mut rows, mut exact) = (Vec::with_capacity(self.samples()), vec![false; metadata.len() as usize]);
         for sample in self.iter() {
             let key = key_of(&sample);
-            let below = sample.root().and_then(|root| below.get(root)).into_iter().flatten();
-            let mut below = below.filter_map(|folders| row_of(metadata, &sample, &format!("{folders}{key}")));
-            let row = row_of(metadata, &sample, &key).or_else(|| below.next());
+            let below = sample.root().and_then(|root| below.get(root));
+            let row_in = |folder: usize| {
+                let row_of = |key: &str| row_of((metadata, folder), &sample, key);
+                let inside = metadata.inside(folder, &key).and_then(|key| row_of(&key));
+                let mut below = below.into_iter().flatten().filter_map(|folders| row_of(&format!("{folders}{key}")));
+                inside.or_else(|| row_of(&key)).or_else(|| below.next())
+            };
+            let row = only(folders.of(&sample).into_iter().filter_map(row_in), &key)?;
             if let Some(exact) = row.and_then(|row| exact.get_mut(row as usize))
                 && std::mem::replace(exact, true)
             {
@@ -93,29 +106,87 @@ impl Listing {
         let (mut ends, mut taken) = (Vec::with_capacity(self.samples()), Vec::new());
         for (sample, row) in self.iter().zip(&mut rows) {
             let key = key_of(&sample);
-            let base = last_part(&key);
-            ends.push(hash(base));
+            let (base, folders) = (last_part(&key), folders.of(&sample));
+            ends.extend(folders.iter().map(|folder| end(base, *folder)));
             if row.is_none() {
-                *row = row_of(metadata, &sample, base).filter(|row| exact.get(*row as usize) == Some(&false));
-                taken.extend(row.map(|_| hash(base)));
+                let row_in = |folder: usize| {
+                    let row = row_of((metadata, folder), &sample, base);
+                    row.filter(|row| exact.get(*row as usize) == Some(&false)).map(|row| (row, folder))
+                };
+                let found = only(folders.into_iter().filter_map(row_in), &key)?;
+                *row = found.map(|(row, _)| row);
+                taken.extend(found.map(|(_, folder)| end(base, folder)));
             }
         }
-        self.check_ends(ends, &taken)?;
+        self.check_ends((ends, &folders), &taken)?;
         Ok(rows)
     }
 
+    /// The folders of the metadata that samples are in.
+    fn table_folders(&self, metadata: &Metadata) -> TableFolders {
+        let known: HashMap<&Path, usize> = metadata.folders().collect();
+        if known.is_empty() {
+            return TableFolders { of_places: None };
+        }
+        let roots: Vec<PathBuf> = self.roots.iter().map(|root| real_path(root)).collect();
+        let of_place = |place: &SourceFolder| {
+            let path = Path::new(OsStr::from_bytes(&place.path));
+            let path = if place.archive.is_some() { path.parent().unwrap_or(path) } else { path };
+            let path = roots.get(place.root as usize).map_or(path.to_owned(), |root| root.join(path));
+            path.ancestors().filter_map(|above| known.get(above).copied()).collect()
+        };
+        TableFolders { of_places: Some(self.places.iter().map(of_place).collect()) }
+    }
+
     /// Refuses rows `taken` by the last part of a key, of a hash, where other keys end with it too.
-    fn check_ends(&self, mut ends: Vec<u64>, taken: &[u64]) -> Result<()> {
+    fn check_ends(&self, (mut ends, folders): (Vec<u64>, &TableFolders), taken: &[u64]) -> Result<()> {
         if taken.is_empty() {
             return Ok(());
         }
         ends.sort_unstable();
         let several =
             |end: &&u64| ends.partition_point(|known| known <= *end) - ends.partition_point(|known| known < *end) > 1;
-        let Some(end) = taken.iter().find(several) else { return Ok(()) };
-        let mut keys = self.iter().map(|sample| sample.key().trim_end_matches('/').to_owned());
-        let key = keys.find(|key| hash(last_part(key)) == *end).unwrap_or_default();
+        let Some(twice) = taken.iter().find(several) else { return Ok(()) };
+        let is_twice = |sample: &SampleRef<'_>, key: &str| {
+            folders.of(sample).into_iter().any(|folder| end(last_part(key), folder) == *twice)
+        };
+        let mut keys = self.iter().map(|sample| (sample, sample.key().trim_end_matches('/').to_owned()));
+        let key = keys.find(|(sample, key)| is_twice(sample, key)).map(|(_, key)| key).unwrap_or_default();
         Err(ambiguous(last_part(&key)).in_sample(&key))
+    }
+}
+
+/// The folders of tables that each folder of samples is in, or is; `None` if all tables are for all samples.
+struct TableFolders {
+    of_places: Option<Vec<Vec<usize>>>,
+}
+
+impl TableFolders {
+    /// Those of a sample, which may have files in several folders; 0 for tables that are for all samples.
+    fn of(&self, sample: &SampleRef<'_>) -> Vec<usize> {
+        let Some(of_places) = &self.of_places else { return vec![0] };
+        let places = sample.pieces.iter().filter_map(|piece| of_places.get(piece.place as usize));
+        let mut folders: Vec<usize> = places.flatten().copied().collect();
+        folders.sort_unstable();
+        folders.dedup();
+        folders
+    }
+}
+
+/// The hash of the last part of a key, among those of the samples in a folder.
+fn end(base: &str, folder: usize) -> u64 {
+    hash(base) ^ (folder as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The row that one folder's table has for a sample.
+fn only<T>(mut rows: impl Iterator<Item = T>, key: &str) -> Result<Option<T>> {
+    let row = rows.next();
+    match rows.next() {
+        None => Ok(row),
+        Some(_) => {
+            let error = Error::content("has rows in the tables of two folders, one in the other; leave one of them");
+            Err(error.with_code(Code::KeyTwice).in_sample(key))
+        }
     }
 }
 
@@ -134,9 +205,9 @@ fn last_folders(root: &Path, firsts: &HashSet<&str>) -> Vec<String> {
 }
 
 /// The row of a sample by its key, or by the last part of it.
-fn row_of(metadata: &Metadata, sample: &SampleRef<'_>, key: &str) -> Option<u32> {
+fn row_of((metadata, folder): (&Metadata, usize), sample: &SampleRef<'_>, key: &str) -> Option<u32> {
     // A slice `scan.001` is a file of the sample `scan`.
     let mut numbers = sample.fields().filter(|(field, _)| is_number(field));
-    let of_slice = |(field, _): (&str, _)| metadata.find(&format!("{key}%2E{}", field.replace('.', "%2E")));
-    metadata.find(key).or_else(|| numbers.find_map(of_slice))
+    let of_slice = |(field, _): (&str, _)| metadata.find_in(folder, &format!("{key}%2E{}", field.replace('.', "%2E")));
+    metadata.find_in(folder, key).or_else(|| numbers.find_map(of_slice))
 }

@@ -46,6 +46,8 @@ use std::sync::Arc;
 pub struct Listing {
     /// How names were split.
     key_ends: KeyEnds,
+    /// Whether documents have keys of the name of their file and their place in it alone.
+    documents_are_places: bool,
     roots: Vec<PathBuf>,
     places: Vec<SourceFolder>,
     tables: Vec<TableInput>,
@@ -389,20 +391,29 @@ impl Listing {
 
     /// Whether two pieces exclude each other: a duplicate field, or a table with the keys of other samples.
     fn clash(&self, a: &PieceRef, b: &PieceRef) -> bool {
-        if self.has_keys(a) || self.has_keys(b) {
+        if self.keys_differ(a, b) {
             return false;
         }
         self.order(a, b) == Ordering::Equal || self.same_sample(a, b) && (self.is_table(a) || self.is_table(b))
     }
 
-    /// Whether it is a table that names its samples itself: their keys do not begin with the name of its file.
-    fn has_keys(&self, piece: &PieceRef) -> bool {
-        let place = self.places.get(piece.place as usize).and_then(|place| self.tables.get(place.table? as usize));
-        place.is_some_and(|table| table.schema.field_with_name(KEY).is_ok())
+    /// Whether a table names its samples itself, or the two name them in different ways.
+    fn keys_differ(&self, a: &PieceRef, b: &PieceRef) -> bool {
+        let [a, b] = [self.row_keys(a), self.row_keys(b)];
+        a == RowKeys::Own || b == RowKeys::Own || a != b
+    }
+
+    fn row_keys(&self, piece: &PieceRef) -> RowKeys {
+        let table = self.places.get(piece.place as usize).and_then(|place| self.tables.get(place.table? as usize));
+        match table.filter(|table| table.schema.field_with_name(KEY).is_ok()) {
+            None => RowKeys::Numbers,
+            Some(table) if self.documents_are_places && !matches!(table.kind, Items::Samples) => RowKeys::Places,
+            Some(_) => RowKeys::Own,
+        }
     }
 
     fn same_sample(&self, a: &PieceRef, b: &PieceRef) -> bool {
-        if self.has_keys(a) || self.has_keys(b) {
+        if self.keys_differ(a, b) {
             return false;
         }
         let rank = |p: &PieceRef| self.places.get(p.place as usize).map(|place| place.rank);
@@ -431,6 +442,17 @@ impl Listing {
         self.sort_faults();
         self.faults.first().map_or(Ok(()), |first| Err(refusal(first, self.faults.len())))
     }
+}
+
+/// What follows the name of its file in the key of a table's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowKeys {
+    /// Its number, if there is one: files have none.
+    Numbers,
+    /// Its place in the file.
+    Places,
+    /// Nothing that another file of the same name is sure to have.
+    Own,
 }
 
 /// Inputs that are packed as they are, though that may not be wanted.

@@ -148,7 +148,7 @@ impl<'a> SampleRef<'a> {
     }
 
     /// The path of the input of its field `name`: from its root, and whole. Without that field, of its first input.
-    pub(in crate::scan) fn paths_of(&self, name: &str) -> (PathBuf, PathBuf) {
+    pub(crate) fn paths_of(&self, name: &str) -> (PathBuf, PathBuf) {
         let piece = self.pieces.iter().find(|piece| self.listing.field(piece) == name.as_bytes());
         let piece = piece.or(self.pieces.first());
         let path = |piece| (PathText::new(&self.listing.path(piece)).to_path(), self.listing.full_path(piece));
