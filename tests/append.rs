@@ -314,6 +314,22 @@ fn new_samples_may_lack_what_was_dropped() {
     assert!(packhorse(&more).run().said.contains("no field is called debug"));
 }
 
+/// The rule for names of files is the dataset's, also where the new samples are rows.
+#[test]
+fn rows_join_samples_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let [out, other] = ["out", "other"].map(|name| dir.path().join(name));
+    for (folder, out) in [("a", &out), ("b", &other)] {
+        let input = dir.path().join(folder);
+        std::fs::create_dir(&input).unwrap();
+        std::fs::write(input.join(format!("{folder}.1.txt")), folder).unwrap();
+        let rule = ["--key-ends", "last-dot"];
+        packhorse(&[&["pack", text(&input), "--to", "parquet", "--out", text(out)], &rule[..]].concat()).succeed();
+    }
+    packhorse(&["append", text(&out), text(&other)]).succeed();
+    assert_eq!(manifest(&out).samples, 2);
+}
+
 /// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.
 #[test]
 fn a_lost_plan_of_an_append_is_made_again_by_it() {

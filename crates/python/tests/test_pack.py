@@ -1152,6 +1152,8 @@ def test_scales_of_a_sealed_tar_dataset_stay(tmp_path):
         assert "scale_factor" in (tmp_path / f"again-{to}" / "dataset.json").read_text()
         with pytest.raises(packhorse.ContentError, match="field tas has units, scale or fill values"):
             packhorse.pack([tmp_path / "0.5", tmp_path / "2.0"], tmp_path / "both", to=to, progress=False)
+    with pytest.raises(packhorse.ConfigError, match="other units, scales or fill values"):
+        packhorse.concat([packhorse.open(tmp_path / "0.5"), packhorse.open(tmp_path / "2.0")])
 
 
 def test_what_a_writer_is_given(tmp_path):

@@ -168,7 +168,10 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     // Where every sample was left out, plan says so.
     if listing.samples() > 0 {
         idle_setting(options.recipe, &listing)?;
-        idle_key_ends(options.recipe, &listing)?;
+        // An append has the rule of its dataset.
+        if options.known.is_none() {
+            idle_key_ends(options.recipe, &listing)?;
+        }
     }
     Ok(listing)
 }

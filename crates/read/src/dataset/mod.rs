@@ -422,7 +422,12 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
             *count += 1;
             if known.data_type() != field.data_type() || meaning(known) != meaning(field) {
                 let (a, b) = (shown(known), shown(field));
-                let message = format!("field {} is {b} here and {a} in {first}", field.name());
+                let message = match a == b {
+                    true => {
+                        format!("field {} has other units, scales or fill values here than in {first}", field.name())
+                    }
+                    false => format!("field {} is {b} here and {a} in {first}", field.name()),
+                };
                 let error = Error::config(message).with_code(Code::ColumnsDiffer).in_input(name).in_field(field.name());
                 // Where only shapes differ, numbers of other types would not help.
                 let element = |field: &Field| FieldType::of(field).ok().and_then(|kind| kind.element().cloned());

@@ -6,8 +6,8 @@ use super::shard::{Shard, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    CLASSES, Code, DataType, Error, Field, FieldType, FileKind, Kind, Limits, Options, Registry, Result, Schema,
-    SchemaRef, Store, nearest_path, with_metadata,
+    CLASSES, Code, DataType, Error, Field, FieldType, FileKind, Kind, Limits, Options, PACKED, Registry, Result,
+    Schema, SchemaRef, Store, nearest_path, with_metadata,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{is_glob, natural, paths_of};
@@ -163,6 +163,10 @@ fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let field = |name: String| {
         let packed = packed.fields().iter().find(|field| is_of(&name, field.name()));
         let field = Field::new(&name, DataType::BinaryView, packed.is_none_or(|packed| packed.is_nullable()));
+        let field = match packed.and_then(|packed| packed.metadata().get(PACKED)) {
+            Some(notes) => with_metadata(field, PACKED, notes),
+            None => field,
+        };
         match packed.map(|packed| FieldType::of(packed)) {
             Some(Ok(FieldType::Ragged { element, .. } | FieldType::List { element, depth: 1 }))
                 if element != DataType::Utf8View =>
