@@ -266,6 +266,16 @@ fn groups_stay_in_one_split() {
     let error = packhorse::session().pack(&recipe("group:/(pat-[0-9]+)/")).unwrap_err();
     assert!(error.to_string().contains("is in no group by the expression of `split-by`"), "{error}");
     assert!("group:sub".parse::<packhorse::pack::SplitBy>().is_err());
+    let idle = Recipe { split: Splits::Names, ..recipe("group:/(sub-[0-9]+)/") };
+    assert!(packhorse::session().pack(&idle).unwrap_err().to_string().contains("`split-by=group` takes shares"));
+    // Of members of archives the path goes on inside.
+    let archive = dir.path().join("bids.tar");
+    let ran =
+        std::process::Command::new("tar").arg("cf").arg(&archive).arg("-C").arg(&input).arg(".").status().unwrap();
+    assert!(ran.success());
+    let members = Recipe { input: vec![archive], ..recipe("group:/(sub-[0-9]+)/anat/[0-4]") };
+    let members = Recipe { out: Some(dir.path().join("members")), ..members };
+    assert_eq!(splits(&members).len(), 200);
 }
 
 #[test]

@@ -260,10 +260,21 @@ fn other_samples_in_another_folder_are_not_taken_for_appended() {
     append(&two).succeed();
     append(&copy).succeed();
     refused(&append(&three).run(), CHANGED, &["3/log.csv", "2/log.csv", "but other bytes"]);
+    // Also of an append that is not sealed.
+    let [four, five] = [("4", 4), ("5", 5)].map(|(day, x)| log(day, x));
+    let rename = |path: &Path| {
+        let to = path.with_file_name("other.csv");
+        std::fs::rename(path, &to).unwrap();
+        to
+    };
+    let [four, five] = [rename(&four), rename(&five)];
+    packhorse(&["append", text(&out), text(&four), "--plan-only"]).succeed();
+    refused(&append(&five).run(), CHANGED, &["5/other.csv", "4/other.csv", "but other bytes"]);
+    append(&four).succeed();
     // Inputs may move.
     std::fs::rename(two, dir.path().join("moved.csv")).unwrap();
     append(&copy).succeed();
-    assert_eq!(manifest(&out).samples, 4);
+    assert_eq!(manifest(&out).samples, 6);
 }
 
 /// Recordings of one length, or a single one, join those of all lengths.

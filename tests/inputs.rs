@@ -878,6 +878,7 @@ fn zarr_stores_are_told_as_such() {
     assert!(refused.said.contains(".zarr: is a Zarr store") && refused.said.contains("--exclude"), "{refused:?}");
     assert_eq!(samples(&pack(dir.path(), "in", "out", &["--on-error", "skip"])), 1);
     assert_eq!(skipped(dir.path(), "out").len(), 2);
+    assert_eq!(samples(&pack(dir.path(), "in", "pictures", &["--include", "*.jpg"])), 1);
     assert_eq!(samples(&pack(dir.path(), "in", "as-it-is", &["--from", "files"])), 4);
 }
 
@@ -908,6 +909,8 @@ fn tables_and_archives_may_be_files() {
     assert!(read.starts_with(b"d.bin"));
     let refused = pack(dir.path(), "in", "none", &["--from", "files", "--read", "text=bytes"]);
     assert_eq!(refused.code(), CONFIG, "{refused:?}");
+    let refused = pack(dir.path(), "parquet", "none", &["--from", "files"]);
+    assert!(refused.code() == CONFIG && refused.said.contains("is a dataset"), "{refused:?}");
 }
 
 #[test]
@@ -925,7 +928,7 @@ fn datasets_of_hdf5_are_left_out_behind_an_exclamation_mark() {
         ["data.a", "data.b", "data.c"].into_iter().filter(|field| listed.contains(field)).collect::<Vec<_>>()
     };
     assert_eq!(fields("*,!/data/a"), ["data.b", "data.c"]);
-    assert_eq!(fields("!/data/a,!/data/c"), ["data.b"]);
+    assert_eq!(fields("!/data/a,!/data/c,!/more/*"), ["data.b"]);
     assert_eq!(fields("/data/b,/data/c,!*/c"), ["data.b"]);
     // Two groups with a dataset `x` each.
     let [again, warned] = ["again", "warned"].map(|name| dir.path().join(name));

@@ -425,7 +425,8 @@ impl Base {
         }
         if let Some(pending) = &self.pending {
             let (digest, times) = plan.write(std::io::sink())?;
-            match same(pending, plan, digest, times) {
+            let same = same(pending, plan, digest, times);
+            match same.and_then(|()| other_inputs::refuse(&**store, pending, plan.header())) {
                 Ok(()) => return Ok((Stored::Resumed, digest)),
                 Err(e) if !restart && e.kind() == Kind::Changed => return Err(e.in_input(self.dir.display())),
                 Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, names_of(pending))?,

@@ -255,9 +255,8 @@ fn differ(known: &Column, field: &Field) -> Error {
         .or_else(|| is_records.then(|| "a features.json beside the files describes the features of all".to_owned()));
     let is_array = known.first.extension().is_some_and(|extension| extension == "npy");
     let hint = hint.or_else(|| {
-        is_array.then(|| {
-            "put arrays whose rows belong together into one .npz file (`numpy.savez`), and pack that".to_owned()
-        })
+        is_array
+            .then(|| "with `rows`, arrays whose rows belong together go into one .npz file (`numpy.savez`)".to_owned())
     });
     let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
     let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);

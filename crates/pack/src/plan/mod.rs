@@ -143,7 +143,7 @@ pub(crate) fn plan(
     let large = very_large(&shards, &order, &listing);
     warn_of_counts(recipe.shard_count, &shards, large.as_ref(), observer);
     let empty = |name: &&String| !shards.iter().any(|shard| shard.split.as_ref() == Some(name));
-    for name in groups.names().iter().filter(|_| groups.shares()).filter(empty) {
+    for name in groups.names().iter().filter(|_| recipe.split.divides()).filter(empty) {
         observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
     }
     let mut header = header(&listing, format.info(), transforms, options);

@@ -72,15 +72,15 @@ impl fmt::Display for SplitLists {
     }
 }
 
-/// An expression whose first group is the name of a split, or of samples that stay together, for the path of an input from the name of `input` on; of members of
-/// archives with the folder in the archive.
+/// An expression whose first group is the name of a split, or of samples that stay together, for the path of an input from the
+/// name of `input` on; of members of archives with the folder in the archive.
 #[derive(Clone, Debug)]
 pub struct PathSplit(Regex);
 
 impl PathSplit {
     /// The first group in a path.
-    pub(crate) fn name<'a>(&self, path: &'a str) -> Option<&'a str> {
-        self.0.captures(path)?.get(1).map(|name| name.as_str())
+    pub(crate) fn group<'a>(&self, path: &'a str) -> Option<&'a str> {
+        self.0.captures(path)?.get(1).map(|group| group.as_str())
     }
 }
 

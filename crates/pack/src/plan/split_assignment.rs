@@ -18,8 +18,10 @@ pub(super) struct SplitAssignment<'a> {
 enum Rule<'a> {
     /// There are no splits.
     None,
-    /// By shares, of keys, of groups or of positions in the order.
-    Shares(&'a Shares, &'a SplitBy),
+    /// By shares of keys.
+    Keys(&'a Shares),
+    /// By shares of positions in the order.
+    Places(&'a Shares),
     /// The split of each entry of the listing.
     Known(Vec<u16>),
 }
@@ -29,14 +31,19 @@ impl<'a> SplitAssignment<'a> {
     pub(super) fn of(listing: &Listing, recipe: &'a Recipe) -> Result<Self> {
         match &recipe.split {
             Splits::Shares(shares) => {
-                if let SplitBy::Group(rule) = &recipe.split_by
-                    && let Some(sample) = listing.iter().find(|sample| rule.name(&path_of(sample)).is_none())
-                {
-                    let error = Error::config("is in no group by the expression of `split-by`");
-                    return Err(error.in_input(sample.first_path().display()));
-                }
-                let names = shares.names().map(str::to_owned).collect();
-                Ok(Self { names, rule: Rule::Shares(shares, &recipe.split_by) })
+                let rule = match &recipe.split_by {
+                    SplitBy::Hash => Rule::Keys(shares),
+                    SplitBy::Order => Rule::Places(shares),
+                    SplitBy::Group(rule) => {
+                        let split = |sample: SampleRef<'_>| match rule.group(&path_to(&sample)) {
+                            Some(group) => Ok(shares.by_key(group)),
+                            None => Err(Error::config("is in no group by the expression of `split-by`")
+                                .in_input(sample.first_path().display())),
+                        };
+                        Rule::Known(listing.iter().map(split).collect::<Result<_>>()?)
+                    }
+                };
+                Ok(Self { names: shares.names().map(str::to_owned).collect(), rule })
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
             Splits::Names => {
@@ -51,7 +58,7 @@ impl<'a> SplitAssignment<'a> {
                 Self::known(listing, split, "has no word such as train, val or test in its name or its folders")
             }
             Splits::Path(rule) => {
-                let split = |sample: &SampleRef<'_>| rule.name(&path_of(sample)).map(str::to_owned);
+                let split = |sample: &SampleRef<'_>| rule.group(&path_of(sample)).map(str::to_owned);
                 Self::known(listing, split, "has no split by the expression of `split`")
             }
             Splits::Column(name) => {
@@ -115,7 +122,7 @@ impl<'a> SplitAssignment<'a> {
         match &self.rule {
             Rule::None => whole(0),
             Rule::Known(splits) => whole(splits.get(item.sample as usize).copied().unwrap_or_default()),
-            Rule::Shares(shares, SplitBy::Order) => {
+            Rule::Places(shares) => {
                 let at = |n: u32| shares.by_place((place + u64::from(n)) as usize, total as usize);
                 // Splits follow each other, so those of the samples of an item ascend.
                 let first = at(0);
@@ -126,19 +133,11 @@ impl<'a> SplitAssignment<'a> {
                 }
                 (first.into(), other.max(1))
             }
-            Rule::Shares(shares, by) => {
-                let key = |sample: SampleRef<'_>| match by {
-                    SplitBy::Group(rule) => rule.name(&path_of(&sample)).unwrap_or_default().to_owned(),
-                    _ => unit_key(&sample, item),
-                };
-                whole(listing.sample(item.sample as usize).map_or(0, |sample| shares.by_key(&key(sample))))
+            Rule::Keys(shares) => {
+                let sample = listing.sample(item.sample as usize);
+                whole(sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, item))))
             }
         }
-    }
-
-    /// Whether the splits are shares, of which one can be empty by chance.
-    pub(super) fn shares(&self) -> bool {
-        matches!(self.rule, Rule::Shares(..))
     }
 }
 
@@ -168,6 +167,16 @@ fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
         true => of_input(),
         false => top(sample.folder()).or_else(|| if sample.is_member() { of_input() } else { None }),
     }
+}
+
+/// The path of a file, as expressions see it, and of a member with its own name.
+fn path_to(sample: &SampleRef<'_>) -> String {
+    let path = path_of(sample);
+    if sample.table().is_some() || !sample.is_member() {
+        return path;
+    }
+    let (key, field) = (sample.key(), sample.fields().next().map_or("", |(field, _)| field));
+    format!("{path}/{}.{field}", key.rsplit('/').next().unwrap_or(&key))
 }
 
 /// The key that decides the split of an item: that of its first sample.

@@ -1,6 +1,7 @@
 //! Checks of a whole recipe, from the declarations of its settings.
 
 use super::{Recipe, Setting};
+use crate::SplitBy;
 use crate::scan::check_columns;
 use packhorse_core::{Code, Error, Result};
 use std::collections::BTreeSet;
@@ -37,6 +38,9 @@ impl Recipe {
             if let Some(other) = setting.excludes.filter(|other| names.contains(other)) {
                 return Err(bad(format!("`{name}` and `{other}` exclude each other; leave one of them out")));
             }
+        }
+        if let (SplitBy::Group(_), false) = (&self.split_by, self.split.divides()) {
+            return Err(bad("`split-by=group` takes shares, such as `split=train=0.9,val=0.1`".to_owned()));
         }
         check_columns(self)
     }

@@ -204,8 +204,8 @@ settings! {
         /// group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`
         split: Splits, text("SHARES").default("keep");
         /// How shares assign samples to splits: hash (of the key, or of the table's name and the row's position in it;
-        /// stable when files are added), order, or group:EXPRESSION, whose first group in the path of the file (as of
-        /// split=path) names what stays in one split, such as a patient
+        /// stable when files are added), order, or group:EXPRESSION, whose first group in the path of the file from the
+        /// name of INPUT on names what stays in one split, such as a patient
         split_by: SplitBy, text("HOW").default("hash");
         /// Pack only the first N samples of the order
         limit: Option<u64>, takes("N", FROM_ONE);
@@ -230,7 +230,7 @@ settings! {
     "Arrays and tables as inputs" {
         /// The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root,
         /// npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record.
-        /// With files, archives and tables are files like any other: one sample each, as it is
+        /// With files, archives and tables are files like any other: their bytes are one field
         from: Option<String>, text("FORMAT");
         /// Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt
         /// and .json text) or never (they stay bytes; `from=files` does that for tables such as .h5)

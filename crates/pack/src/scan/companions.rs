@@ -42,11 +42,12 @@ fn described(registry: &Registry, names: &[PathBuf]) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The error of the folder `path` with these names, if it is a store of Zarr, version 2 or 3: its chunks would become samples, without the
-/// hidden files that say how to decode them.
-pub(crate) fn zarr(path: &Path, names: &[PathBuf]) -> Option<Error> {
+/// The error of the folder `path` with these names, if it is a store of Zarr, version 2 or 3, of which files are `taken`: its chunks would
+/// become samples, without the hidden files that say how to decode them.
+pub(crate) fn zarr(path: &Path, names: &[PathBuf], taken: impl Fn(&Path) -> bool) -> Option<Error> {
     const DOCUMENTS: [&str; 4] = [".zarray", ".zgroup", ".zmetadata", "zarr.json"];
-    names.iter().find(|name| DOCUMENTS.iter().any(|document| name.as_os_str() == *document))?;
+    let is_document = |name: &PathBuf| DOCUMENTS.iter().any(|document| name.as_os_str() == *document);
+    names.iter().find(|name| is_document(name) && taken(name))?;
     let error = Error::content("is a Zarr store, which packhorse does not read").in_input(path.display());
     let way =
         "write it as HDF5 or NetCDF first, such as with xarray's `open_zarr` and `to_netcdf`; `exclude` leaves it out";

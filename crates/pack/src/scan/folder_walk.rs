@@ -267,7 +267,8 @@ impl<'a> FolderWalk<'a> {
         {
             return self.send(WalkEvent::Abort(e.hint(NESTED)));
         }
-        if let Some(error) = companions::zarr(place, &names).filter(|_| self.names.has_containers()) {
+        let takes = |name: &Path| self.globs.takes(&folder.path.join(name));
+        if let Some(error) = companions::zarr(place, &names, takes).filter(|_| self.names.has_containers()) {
             return self.of_name(own, error);
         }
         if self.names.from.is_none() {

@@ -39,7 +39,7 @@ pub(crate) use split_names::{SPLITS, of_two_splits, path_of, split_of, split_of_
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;
-use crate::keyed_source::KEYED;
+use crate::keyed_source::{ID_FIELD, KEYED};
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
 use crate::{Decode, Labels, OnError, Recipe};
@@ -80,6 +80,14 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) spill: Option<SpillOptions>,
 }
 
+impl ScanOptions<'_> {
+    /// An empty listing.
+    fn builder(&self) -> ListingBuilder {
+        let has_ids = self.sources.get("text").is_some_and(|text| text.get(ID_FIELD).is_some());
+        ListingBuilder::new(self.recipe, has_ids)
+    }
+}
+
 /// The services that a scan uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Scan<'a> {
@@ -115,7 +123,7 @@ impl<'a> Scan<'a> {
 /// are recorded in the listing.
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found> {
     let span = tracing::debug_span!(target: TARGET, "scan", samples = tracing::field::Empty).entered();
-    let mut builder = ListingBuilder::new(options).spilling(options.spill.clone());
+    let mut builder = options.builder().spilling(options.spill.clone());
     match &options.listings {
         None => roots::collect(context, options, &mut builder)?,
         Some(out) => part_listings::collect(context, options, out, &mut builder)?,
@@ -178,6 +186,8 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
 
 /// Refuses settings of table formats that no input has: what they should leave out would be packed.
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
+    let has_members =
+        listing.iter().any(|sample| sample.is_member() && sample.table().is_none() && sample.shard().is_none());
     let settings: [(&str, bool, &[&str], &str); 9] = [
         ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
         ("id-field", recipe.id_field.is_some(), &KEYED, "; files are named by their keys"),
@@ -187,7 +197,12 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
         ("branches", recipe.branches.is_some(), &["root"], "; `field` chooses fields of any input"),
         ("tree", recipe.tree.is_some(), &["root"], ""),
         ("schema", recipe.schema.is_some(), &["csv", "jsonl"], "; `cast` changes types of any input"),
-        ("rows", recipe.rows, &["npz"], "; files in an archive are whole samples: unpack it first"),
+        (
+            "rows",
+            recipe.rows,
+            &["npz"],
+            if has_members { "; files in an archive are whole samples: unpack it first" } else { "" },
+        ),
     ];
     let has = |formats: &[&str]| listing.tables().iter().any(|table| formats.contains(&table.format));
     // What could not be opened may have been such an input.
@@ -210,7 +225,7 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
 
 /// Refuses a rule for names of files where all inputs are tables, whose rows are called by the table's name and their position.
 fn idle_key_ends(recipe: &Recipe, listing: &Listing) -> Result<()> {
-    let is_idle = !recipe.key_ends.is_default() && recipe.metadata.is_none();
+    let is_idle = !recipe.key_ends.is_default() && recipe.metadata.is_none() && listing.faults().is_empty();
     if !is_idle || listing.iter().any(|sample| sample.table().is_none()) {
         return Ok(());
     }

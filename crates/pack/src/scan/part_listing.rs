@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
 ///
 /// Errors: inputs that are not there or overlap.
 pub(crate) fn prepare(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Prepared> {
-    let mut builder = ListingBuilder::new(options);
+    let mut builder = options.builder();
     let starts = roots::starts(context, options, &mut builder)?;
     Ok(Prepared { builder, starts })
 }

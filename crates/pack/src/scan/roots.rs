@@ -13,7 +13,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part, Recipe};
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST};
+use packhorse_dataset::{Digest, MANIFEST, VIEW};
 use packhorse_storage::{Location, Staging, paths_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -65,7 +65,7 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mu
 /// The tables of all inputs, by path. Under [`OnError::Skip`] bad inputs are left out.
 pub(super) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
-    let starts = starts(context, options, &mut ListingBuilder::new(options))?;
+    let starts = starts(context, options, &mut options.builder())?;
     run(context, options, (starts, Part::ALL, true), &mut |batch| match batch {
         WalkEvent::Tables { path, tables } => {
             found.insert(path, tables);
@@ -292,6 +292,11 @@ fn start(
         _ => Err(with_suggestion(context.store, root, e)),
     })?;
     if stat.kind == FileKind::Directory {
+        let is_dataset = |name: &&str| context.store.stat(&root.join(name), true).is_ok();
+        if !paired && [MANIFEST, VIEW].iter().any(is_dataset) {
+            let message = "is a dataset, and with `from=files` its shards would be samples; leave `from` out";
+            return Err(Error::config(message).in_input(root.display()));
+        }
         if let Some(walk) = ViewWalk::of(context, root, builder)? {
             return Ok(Task::View(walk));
         }

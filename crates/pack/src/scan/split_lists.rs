@@ -74,10 +74,10 @@ pub(super) fn take_splits(
     Ok(())
 }
 
-/// Whether a text may be the end of the name of a file, with its extension. Numbers have none.
+/// Whether a text may be the end of the name of a file, with its extension. Labels such as `1.5e5` and `v1.2a` have none.
 fn ends_a_name(text: &str) -> bool {
     let extension = text.rsplit_once('.').map_or("", |(_, extension)| extension);
-    extension.chars().all(char::is_alphanumeric) && extension.contains(char::is_alphabetic)
+    extension.chars().all(char::is_alphanumeric) && extension.starts_with(char::is_alphabetic)
 }
 
 /// The lines of all lists, without blank ones.

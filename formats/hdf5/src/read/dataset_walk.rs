@@ -171,7 +171,9 @@ impl<'a> DatasetWalk<'a> {
     /// The first wanted glob that no dataset matched.
     pub(crate) fn unmatched(&self) -> Option<&str> {
         let mut globs = self.wanted.iter().zip(&self.matched);
-        globs.find(|(_, matched)| !matched.get()).map(|(glob, _)| glob.as_str())
+        // Not every file has what a pattern leaves out.
+        let may_lack = |glob: &str| glob.starts_with('!') && glob.contains(['*', '?']);
+        globs.find(|(glob, matched)| !matched.get() && !may_lack(glob)).map(|(glob, _)| glob.as_str())
     }
 
     /// Notes that `path` can't be read; an error if an option names it exactly.

@@ -6,10 +6,11 @@ use crate::key_ends::SourcePath;
 use crate::real_path::name_of;
 use crate::scan::split_names::alone;
 use packhorse_core::{Code, Error, escape};
+use packhorse_storage::Location;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The pieces to keep of a sample whose files have several names that only their key makes one (`a b` and `a%20b`): those with the name of
 /// most, rather with the one that was not escaped. `None` where all have one name.
@@ -146,7 +147,12 @@ fn of_two_splits(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool
 fn common_folder(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Option<PathBuf> {
     let root = |piece: &PieceRef| listing.roots.get(listing.places.get(piece.place as usize)?.root as usize);
     let (a, b) = root(first).zip(root(second)).filter(|(a, b)| a != b)?;
-    let around = a.ancestors().skip(1).find(|folder| b.starts_with(folder))?;
+    let is_plain =
+        |root: &Path| Location::url(root).is_none() && root.components().all(|part| part != Component::ParentDir);
+    let around = a.ancestors().skip(1).find(|folder| b.starts_with(folder) && *folder != Path::new("/"))?;
+    if !(is_plain(a) && is_plain(b)) {
+        return None;
+    }
     Some(if around.as_os_str().is_empty() { Path::new(".") } else { around }.to_owned())
 }
 
@@ -218,10 +224,7 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
                 "or give the folder that holds both as the input ({}), so that keys begin with their folders",
                 folder.display()
             )),
-            (None, RowKeys::Places) => error.hint(
-                "or pack each into a dataset of its own; where each file is a document, `key-ends=whole:text` without \
-                 `from=text` keeps the whole names of files in keys",
-            ),
+            (None, RowKeys::Places) => error.hint("or pack each into a dataset of its own"),
             _ => error,
         };
     }

@@ -4,10 +4,15 @@
 use super::Listing;
 use std::collections::HashMap;
 
+/// The most files that are looked at: those of one dataset are alike.
+const MOST: usize = 100;
+
 /// A warning that names the first two of them.
 pub(super) fn warning(listing: &Listing) -> Option<String> {
-    let tables = listing.iter().filter_map(|sample| Some((sample.table()?, sample.first_path())));
-    tables.filter(|(table, _)| table.format == "hdf5").find_map(|(table, path)| {
+    // Of a sealed dataset it is known what a sample is.
+    let tables = listing.iter().filter(|sample| sample.shard().is_none());
+    let tables = tables.filter_map(|sample| Some((sample.table()?, sample.first_path())));
+    tables.filter(|(table, _)| table.format == "hdf5").take(MOST).find_map(|(table, path)| {
         // The groups by their names without numbers, and the name of the dataset.
         let mut groups: HashMap<(String, &str), &str> = HashMap::new();
         let [one, other] = table.schema.fields().iter().find_map(|field| {

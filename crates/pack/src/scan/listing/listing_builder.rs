@@ -4,13 +4,11 @@ use super::clashes::{named_twice, of_one_name, untangled};
 use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
-use crate::KeyEnds;
 use crate::key_ends::SourcePath;
-use crate::keyed_source::ID_FIELD;
 use crate::real_path::name_of;
-use crate::scan::ScanOptions;
 use crate::scan::files_from::hidden;
 use crate::scan::sealed::ChosenPlace;
+use crate::{KeyEnds, Recipe};
 use packhorse_core::{Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
 use packhorse_storage::{Compression, Location};
 use rayon::prelude::*;
@@ -56,12 +54,10 @@ pub(in crate::scan) struct ListingBuilder {
 }
 
 impl ListingBuilder {
-    /// An empty listing, whose keys are made as the recipe says.
-    pub(in crate::scan) fn new(options: &ScanOptions<'_>) -> Self {
-        let recipe = options.recipe;
-        // Tokens have no keys, and ids may tell documents apart.
-        let has_ids = options.sources.get("text").is_some_and(|text| text.get(ID_FIELD).is_some());
-        let documents_are_places = !has_ids && recipe.to.as_deref() != Some("tokens");
+    /// An empty listing, whose keys are made as the recipe says. `has_ids`: documents may have ids of their own, which tell them apart.
+    pub(in crate::scan) fn new(recipe: &Recipe, has_ids: bool) -> Self {
+        // Tokens have no keys.
+        let documents_are_places = !has_ids && recipe.tokenizer.is_none();
         let listing = Listing { key_ends: recipe.key_ends.clone(), documents_are_places, ..Listing::default() };
         Self { archive_folders: recipe.archive_folders, ..Self::of(listing) }
     }

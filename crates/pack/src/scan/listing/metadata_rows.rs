@@ -184,7 +184,7 @@ fn only<T>(mut rows: impl Iterator<Item = T>, key: &str) -> Result<Option<T>> {
     match rows.next() {
         None => Ok(row),
         Some(_) => {
-            let error = Error::content("has rows in the tables of two folders, one in the other; leave one of them");
+            let error = Error::content("has rows in the tables of two folders; leave one of them");
             Err(error.with_code(Code::KeyTwice).in_sample(key))
         }
     }
