@@ -552,7 +552,7 @@ fn ids_of_tables_in_folders_may_be_alike() {
     table("p1/m.csv", "L1,1\nL2,2\n");
     table("p2/m.csv", "p2/wavs/L1,3\ntts/p2/wavs/L2,4\n");
     table("q/m.csv", "__1,5\nL2,6\nx,7\n");
-    let recipe = with_pattern(&[input.clone()], input.join("*/m.csv"), "out");
+    let recipe = with_pattern(std::slice::from_ref(&input), input.join("*/m.csv"), "out");
     let told = warnings(&recipe);
     assert!(told.contains(&"1 row of the metadata belongs to no sample, that of q/x".to_owned()), "{told:?}");
     let found = members(recipe.out.as_ref().unwrap());
@@ -566,7 +566,7 @@ fn ids_of_tables_in_folders_may_be_alike() {
     ] {
         assert_eq!(found[&format!("{sample}.json")].1, row, "{sample}");
     }
-    let lists = with_pattern(&[input.clone()], input.join("*/m.csv"), "lists");
+    let lists = with_pattern(std::slice::from_ref(&input), input.join("*/m.csv"), "lists");
     let found = packed(&Recipe { metadata_rows: MetadataRows::List, ..lists });
     assert_eq!(found["p1/wavs/L2.json"].1, r#"[{"id":"L2","n":2}]"#);
     assert_eq!(found["q/L2.json"].1, r#"[{"id":"L2","n":6}]"#);
@@ -574,7 +574,7 @@ fn ids_of_tables_in_folders_may_be_alike() {
     let recipe = with_pattern(&[input.join("p1/wavs")], input.join("*/m.csv"), "../../alone");
     assert_eq!(packed(&recipe)["L1.json"].1, r#"{"id":"L1","n":1}"#);
     let error = |pattern: &str| {
-        let recipe = with_pattern(&[input.clone()], input.join(pattern), "no");
+        let recipe = with_pattern(std::slice::from_ref(&input), input.join(pattern), "no");
         packhorse::session().pack(&recipe).unwrap_err().to_string()
     };
     files(&input, &["p1/old/L2.wav"]);
