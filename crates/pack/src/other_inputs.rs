@@ -6,8 +6,7 @@ use packhorse_dataset::{PathText, PlanHeader, PlanReader};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The most samples whose files are compared, and the most files.
-const SAMPLES: usize = 1 << 16;
+/// The most files that are compared.
 const MOST: usize = 16;
 
 /// The bytes at the beginning and at the end of a file that are compared.
@@ -20,9 +19,15 @@ pub(crate) fn refuse(store: &dyn Store, old: &PlanReader, new: &PlanHeader) -> R
     if old.header().roots == new.roots {
         return Ok(());
     }
-    let entries = old.shards().iter().flat_map(|shard| old.entries(shard).into_iter().flatten());
+    // Spread over the plan.
+    let shards = old.shards().iter().step_by(old.shards().len().div_ceil(MOST).max(1));
+    let each = MOST.div_ceil(shards.len().max(1));
+    let entries = shards.flat_map(|shard| {
+        let step = usize::try_from(shard.samples).unwrap_or(usize::MAX).div_ceil(each).max(1);
+        old.entries(shard).into_iter().flatten().step_by(step).take(each)
+    });
     let mut looked = BTreeSet::new();
-    for piece in entries.take(SAMPLES).filter_map(Result::ok).flat_map(|entry| entry.fields) {
+    for piece in entries.filter_map(Result::ok).flat_map(|entry| entry.fields) {
         let path = piece.path.to_path();
         let place = |roots: &[PathText]| Some(roots.get(piece.root as usize)?.to_path().join(&path));
         let Some((before, now)) = place(&old.header().roots).zip(place(&new.roots)) else { continue };
