@@ -37,7 +37,8 @@ impl<'a> Pair<'a> {
 fn beside(input: &dyn Input, name: &str) -> Result<Arc<dyn Input>> {
     let missing = || {
         let error = Error::content(format!("has no {name} beside it; fetch both files of the pair"));
-        error.hint("an index of something else is left out with `exclude`, or packed as it is with `from=files`")
+        let other = "an index of something else is left out with `exclude`, or packed as it is with `from=files`";
+        if name.ends_with(".bin") { error.hint(other) } else { error }
     };
     input.sibling(name)?.map(Arc::from).ok_or_else(missing)
 }
