@@ -755,6 +755,14 @@ fn tokens_take_more_with_the_tokenizer_that_they_have() {
     let after = manifest(&out);
     assert!(after.counts["tokens"] > before.counts["tokens"], "{:?}", after.counts);
     assert_eq!((after.shards.len(), &after.transforms), (before.shards.len() + 1, &before.transforms));
+    // Two files of one stem: tokens have no keys.
+    let pair = dir.path().join("pair");
+    std::fs::create_dir(&pair).unwrap();
+    for name in ["d.jsonl", "d.ndjson"] {
+        std::fs::write(pair.join(name), "{\"text\": \"a b\"}\n").unwrap();
+    }
+    packhorse(&["append", text(&out), text(&pair)]).succeed();
+    assert_eq!(manifest(&out).samples, after.samples + 2);
     assert_eq!(verified(&out).code(), 0);
 }
 

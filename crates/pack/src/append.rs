@@ -199,7 +199,7 @@ impl Base {
         options.sink = header.sink.options.iter().collect();
         let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         inherit_sources(&mut options.sources, &first.header().sources);
-        options.joining.dataset = Some(FieldRecord::schema(&header.schema)?);
+        options.joining.ragged = crate::merged_columns::ragged(&FieldRecord::schema(&header.schema)?);
         Ok(())
     }
 

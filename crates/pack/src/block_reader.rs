@@ -246,9 +246,8 @@ impl BlockReader<'_> {
         entry: &'e PlanEntry,
         space: &mut BlockBuffer,
     ) -> Result<Vec<usize>, (&'e FieldSource, Error)> {
-        let largest = || entry.fields.iter().max_by_key(|piece| piece.len());
         if let Err(e) = self.limits.blob(entry.bytes())
-            && let Some(largest) = largest()
+            && let Some(largest) = entry.fields.iter().max_by_key(|piece| piece.len())
         {
             return Err((largest, e.in_input(self.inputs.path(largest).display()).in_sample(&entry.key)));
         }

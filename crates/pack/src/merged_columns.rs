@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What to do with arrays of one name whose shapes differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,16 +28,14 @@ pub(crate) struct Joining {
     pub(crate) shapes: Shapes,
     /// The element types that the recipe asks for: types that differ become these.
     pub(crate) casts: Casts,
-    /// The columns of the dataset that the samples are added to.
-    pub(crate) dataset: Option<SchemaRef>,
+    /// The columns with arrays of any shape of the dataset that the samples are added to, by name.
+    pub(crate) ragged: BTreeMap<String, Field>,
 }
 
 impl Joining {
     /// A column of arrays of one shape, as arrays of any shape where those of the dataset are.
     fn widened<'f>(&self, field: &'f Field) -> Cow<'f, Field> {
-        let known = self.dataset.as_ref().and_then(|schema| schema.field_with_name(field.name()).ok());
-        let is_ragged = |known: &&Field| matches!(FieldType::of(known), Ok(FieldType::Ragged { .. }));
-        let joined = known.filter(is_ragged).and_then(|known| join(field, known, Shapes::Ragged));
+        let joined = self.ragged.get(field.name()).and_then(|known| join(field, known, Shapes::Ragged));
         let Some(joined) = joined else { return Cow::Borrowed(field) };
         let notes = [PACKED, LOGICAL].into_iter().filter_map(|name| Some((name, field.metadata().get(name)?)));
         let joined = notes.fold(joined, |joined, (name, note)| with_metadata(joined, name, note));
@@ -64,6 +63,12 @@ impl Joining {
             None => joined,
         })
     }
+}
+
+/// The columns of a schema that have arrays of any shape.
+pub(crate) fn ragged(schema: &SchemaRef) -> BTreeMap<String, Field> {
+    let is_ragged = |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Ragged { .. }));
+    schema.fields().iter().filter(is_ragged).map(|field| (field.name().clone(), field.as_ref().clone())).collect()
 }
 
 /// The columns of the inputs added so far, by name.

@@ -109,7 +109,7 @@ impl Recipe {
     fn joining(&self, typed: bool) -> Result<Joining> {
         let shapes = if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal };
         let FieldsOptions { only, drop, cast, .. } = self.fields()?;
-        Ok(Joining { shapes, casts: Casts::new(&cast)?.dropping(&only, &drop), dataset: None })
+        Ok(Joining { shapes, casts: Casts::new(&cast)?.dropping(&only, &drop), ragged: BTreeMap::new() })
     }
 
     /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).

@@ -6,8 +6,8 @@ use std::path::Path;
 /// A warning that names the first two files of one folder that have as many rows, and names that differ in more than numbers.
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     let arrays = listing.iter().filter_map(|sample| {
-        let (table, path) = (sample.table()?, sample.first_path());
-        (table.format == "npz" && path.extension()? == "npy").then_some((table.items, path))
+        let (table, path) = (sample.table().filter(|table| table.format == "npz")?, sample.first_path());
+        (path.extension()? == "npy").then_some((table.items, path))
     });
     let arrays: Vec<_> = arrays.collect();
     let is_beside = |a: &Path, b: &Path| a.parent() == b.parent() && letters(a) != letters(b);

@@ -11,8 +11,8 @@ const MOST: usize = 100;
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     // Of a sealed dataset it is known what a sample is.
     let tables = listing.iter().filter(|sample| sample.shard().is_none());
-    let tables = tables.filter_map(|sample| Some((sample.table()?, sample.first_path())));
-    tables.filter(|(table, _)| table.format == "hdf5").take(MOST).find_map(|(table, path)| {
+    let tables = tables.filter_map(|sample| Some((sample.table().filter(|table| table.format == "hdf5")?, sample)));
+    tables.take(MOST).find_map(|(table, sample)| {
         // The groups by their names without numbers, and the name of the dataset.
         let mut groups: HashMap<(String, &str), &str> = HashMap::new();
         let [one, other] = table.schema.fields().iter().find_map(|field| {
@@ -24,7 +24,7 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
         Some(format!(
             "the groups {one} and {other} of {} have datasets of the same names, and row 0 of all groups is one sample; if each group is \
              a sample, write the groups from Python, as `ph.pack` takes samples",
-            path.display(),
+            sample.first_path().display(),
         ))
     })
 }
