@@ -44,7 +44,7 @@ impl Listing {
         if let (Some(first), Some(key)) = (faults.first_mut(), &unused) {
             let error = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
             let here = "tables that a pattern finds in folders are for the samples in these; a table that is named, and tables in folders \
-                 beside `input`, are for all samples";
+                 beside the inputs, are for all samples";
             *first = if metadata.folders().next().is_some() { error.hint(here) } else { error };
         }
         self.faults.extend(faults);
