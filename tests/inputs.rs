@@ -939,7 +939,39 @@ fn datasets_of_hdf5_are_left_out_behind_an_exclamation_mark() {
     fs::copy(again.join("shard-000000.h5"), &alone).unwrap();
     let told = packhorse(&[&["pack", text(&alone)], &options[..]].concat()).run();
     assert_eq!(told.code(), 0, "{told:?}");
-    assert!(told.said.contains("the groups data/g1 and data/g2") && told.said.contains("from Python"), "{told:?}");
+    assert!(
+        told.said.contains("the groups data/g1 and data/g2") && told.said.contains("--groups '/data/*'"),
+        "{told:?}"
+    );
+}
+
+/// A file whose groups have datasets of different lengths, as h5py wrote it, twice.
+#[test]
+fn groups_of_hdf5_are_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("formats/hdf5/tests/data/groups.h5");
+    for name in ["in/a.h5", "in/b.h5"] {
+        fs::copy(&file, dir.path().join(name)).unwrap();
+    }
+    let rows = pack(dir.path(), "in", "rows", &[]);
+    assert!(rows.code() != 0 && rows.said.contains("pack with --groups '/data/*'"), "{rows:?}");
+    let both = pack(dir.path(), "in", "both", &["--groups", "/data/*"]);
+    assert_eq!((both.code(), samples(&both)), (0, 24), "{both:?}");
+    assert!(!both.said.contains("have datasets of the same names"), "{both:?}");
+    let shown = packhorse(&["head", text(&dir.path().join("both")), "-n", "40"]).run().printed;
+    for line in ["a/000000002", "b/000000011", "path.txt: data/demo_10", "task.txt: task 10", "note.txt: note 9"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let named = pack(dir.path(), "in/a.h5", "named", &["--groups", "/data/*,!*/demo_?", "--id-field", "path"]);
+    assert_eq!(samples(&named), 2, "{named:?}");
+    let shown = packhorse(&["head", text(&dir.path().join("named"))]).run().printed;
+    assert!(shown.starts_with("data/demo_10\n") && !shown.contains("path.txt"), "{shown}");
+    let whole = pack(dir.path(), "in", "whole", &["--groups", "/", "--datasets", "*/demo_1/*"]);
+    assert_eq!((whole.code(), samples(&whole)), (0, 2), "{whole:?}");
+    fs::write(dir.path().join("in/t.csv"), "x\n1\n").unwrap();
+    let idle = pack(dir.path(), "in/t.csv", "idle", &["--groups", "/"]);
+    assert!(idle.code() == CONFIG && idle.said.contains("--groups"), "{idle:?}");
 }
 
 /// Arrays whose rows belong together, in a file each, and settings that have no effect on rows.

@@ -1,4 +1,4 @@
-//! HDF5 files of arbitrary bytes, read with the datasets of packhorse's layout and with all datasets. Nothing may panic,
+//! HDF5 files of arbitrary bytes, read with the datasets of packhorse's layout, with all datasets, and with groups as samples. Nothing may panic,
 //! hang, or take more memory than the bytes account for, and rows must have the announced fields. The library skips
 //! checksums of metadata in fuzzing builds.
 #![no_main]
@@ -11,8 +11,8 @@ use std::sync::Arc;
 fuzz_target!(|bytes: &[u8]| {
     let input = MemoryInput::new("fuzz.h5", bytes.to_vec());
     let limits = Limits { blob: 1 << 24, header: 1 << 18, ..Limits::default() };
-    for datasets in ["", "*"] {
-        let source = Hdf5.source(Options::new().set("datasets", datasets), limits).expect("options");
+    for (option, globs) in [("datasets", ""), ("datasets", "*"), ("groups", "/"), ("groups", "*")] {
+        let source = Hdf5.source(Options::new().set(option, globs), limits).expect("options");
         let Ok(table) = source.open(Arc::new(&input)) else { continue };
         for rows in table.rows(3..9).into_iter().flatten().take(8).flatten() {
             assert!((1..=6).contains(&rows.num_rows()));

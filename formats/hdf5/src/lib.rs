@@ -71,9 +71,15 @@
 //! * **Filters**: deflate, shuffle, fletcher32, scale-offset; of the registered ones lzf, zstd, lz4, bzip2, bitshuffle
 //!   (plain, LZ4, zstd) and blosc (all but snappy); others by libhdf5's plugins (feature `hdf5-plugins`;
 //!   `docs/hdf5.md`).
-//! * **Not read**: scalar datasets, references, long doubles, lists of lists or text; virtual datasets, external files
+//! * **Not read**: scalar datasets (but in `groups`), references, long doubles, lists of lists or text; virtual datasets, external files
 //!   and links to them, shared message tables, filters without a plugin. Soft links are ignored: their targets are read
 //!   anyway.
+//!
+//! With the option `groups`, each of the outermost groups that its globs take is a sample, in the order of their paths, and each
+//! dataset below it a value, whole: the field's name is the path below the group, with dots for slashes. A dataset that the
+//! globs take has the field `value`. The field `path` is the sample's path without the first slash; a sample that is the whole
+//! file (`/`) has none. A field has one type and one rank; if shapes differ, it is ragged. Scalar datasets are scalars, text,
+//! or (vlen) blobs and lists. Samples may lack a field. NetCDF's conventions do not apply.
 //!
 //! A chunk is decoded once for all its rows, within 512 MiB of decoded rows. A file that claims more than 1 GiB and
 //! more than 10,000 times its own size is refused unless `expansion=any`.
@@ -103,6 +109,7 @@
 //! | of the source | values | default |
 //! | --- | --- | --- |
 //! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one; after a `!` those to leave out); files of our layout are then read like any other | all |
+//! | `groups` | globs like those of `datasets`: the groups that are samples; `/` for the whole file | rows are samples |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
 //! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
 //! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`) | `utf-8` |

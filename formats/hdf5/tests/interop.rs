@@ -117,16 +117,8 @@ fn h5py_reads_what_we_write() {
 
 type Samples = std::collections::BTreeMap<String, Vec<String>>;
 
-fn read(path: &Path, datasets: &str) -> packhorse_core::Result<Samples> {
-    let mut options = Options::new();
-    if !datasets.is_empty() {
-        options.set("datasets", datasets);
-    }
-    read_with(path, &options)
-}
-
 /// The samples of a file by field, as the scripts print them, read in ranges that do not match chunks.
-fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> {
+fn read(path: &Path, options: &Options) -> packhorse_core::Result<Samples> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
     let source = Hdf5.source(options, Limits::default())?;
     let info = source.open(Arc::new(&input))?.info()?;
@@ -138,7 +130,8 @@ fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> 
             assert_eq!(rows.schema().fields(), info.schema.fields());
             for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
                 let kind = FieldType::of(field).unwrap();
-                let values = (0..array.len()).map(|i| sample(&kind, &array.slice(i, 1)));
+                let value = |i| if array.is_valid(i) { sample(&kind, &array.slice(i, 1)) } else { "null".to_owned() };
+                let values = (0..array.len()).map(value);
                 fields.entry(field.name().clone()).or_default().extend(values);
             }
         }
@@ -146,20 +139,18 @@ fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> 
     Ok(fields)
 }
 
-#[test]
-fn third_party_files_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(lines) = python("make_foreign.py", &[dir.path()]) else { return };
+/// Compares files with what the script that wrote them printed: a line of JSON for each, of whose `options` those of the source are made.
+fn compare(folder: &Path, lines: &str, options: impl Fn(&Value) -> Options) {
     let mut wrong = Vec::new();
     for line in lines.lines() {
         let wanted: Value = serde_json::from_str(line).unwrap();
-        let text = |key: &str| wanted[key].as_str().unwrap();
-        let what = format!("{} {}", text("file"), text("datasets"));
-        match read(&dir.path().join(text("file")), text("datasets")) {
-            Err(e) if text("error").is_empty() => wrong.push(format!("{what}: {e}")),
-            Err(e) if !e.to_string().contains(text("error")) => wrong.push(format!("{what}: {e}")),
+        let (file, error, options) =
+            (wanted["file"].as_str().unwrap(), wanted["error"].as_str().unwrap(), options(&wanted));
+        let what = format!("{file} {options:?}");
+        match read(&folder.join(file), &options) {
+            Err(e) if error.is_empty() || !e.to_string().contains(error) => wrong.push(format!("{what}: {e}")),
             Err(_) => {}
-            Ok(_) if !text("error").is_empty() => wrong.push(format!("{what}: no error")),
+            Ok(_) if !error.is_empty() => wrong.push(format!("{what}: no error")),
             Ok(found) => {
                 let found = serde_json::to_value(found).unwrap();
                 let fields = wanted["fields"].as_object().unwrap();
@@ -172,6 +163,29 @@ fn third_party_files_are_read() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn third_party_files_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_foreign.py", &[dir.path()]) else { return };
+    let datasets =
+        |wanted: &Value| wanted["datasets"].as_str().filter(|datasets| !datasets.is_empty()).map(str::to_owned);
+    compare(dir.path(), &lines, |wanted| datasets(wanted).iter().map(|globs| ("datasets", globs.as_str())).collect());
+}
+
+#[test]
+fn groups_are_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_groups.py", &[dir.path()]) else { return };
+    compare(dir.path(), &lines, |wanted| {
+        wanted["options"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+            .collect()
+    });
 }
 
 /// The names of a file's omitted fields.
@@ -200,7 +214,7 @@ fn no_dataset_disappears() {
             assert!(lacking.iter().all(|name| error.to_string().contains(&format!("{name}: "))), "{error}");
             continue;
         }
-        match (read(&path, ""), omitted(&path, &Options::new())) {
+        match (read(&path, &Options::new()), omitted(&path, &Options::new())) {
             (Ok(found), Ok(mut left)) => {
                 left.sort();
                 let found = serde_json::to_value(found).unwrap();
@@ -229,7 +243,7 @@ fn netcdf_is_read_as_xarray_reads_it() {
         let options: Options = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
         let (name, error) = (wanted["file"].as_str().unwrap(), wanted["error"].as_str().unwrap());
         let path = dir.path().join(name);
-        match (read_with(&path, &options), omitted(&path, &options)) {
+        match (read(&path, &options), omitted(&path, &options)) {
             (Err(e), _) if !error.is_empty() && e.to_string().contains(error) => {}
             (Ok(found), Ok(mut left)) if error.is_empty() => {
                 left.sort();

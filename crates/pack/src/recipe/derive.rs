@@ -182,6 +182,7 @@ impl Recipe {
             ("root", "tree", &self.tree),
             ("root", "branches", &self.branches),
             ("hdf5", "datasets", &self.datasets),
+            ("hdf5", "groups", &self.groups),
             ("parquet", "columns", &self.select),
             ("arrow", "columns", &self.select),
             ("parquet", "unread", &unread),

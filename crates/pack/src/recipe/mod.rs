@@ -249,6 +249,9 @@ settings! {
         branches: Option<String>, text("A,B");
         /// HDF5: the datasets to read, as globs of their paths; one after a ! leaves datasets out ("*,!/raw/*")
         datasets: Option<String>, text("A,B");
+        /// HDF5: make each group that these globs match a sample ("/data/*"; / for the whole file), and each dataset in it
+        /// a field. A dataset that they match is a sample with the field value
+        groups: Option<String>, text("A,B");
         /// Parquet, Arrow: the columns to read, as globs
         select: Option<String>, text("A,B");
         /// ROOT, Parquet, Arrow: on data that can't be read, such as objects of classes, skip it and read the rest, or

@@ -167,6 +167,9 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     }
     listing.sort_faults();
     listing.report(context.observer);
+    if let (None, Some(warning)) = (&options.recipe.groups, listing.like_groups()) {
+        context.observer.event(&Event::Warning(&warning));
+    }
     settle(options.recipe.on_error, &listing, context.observer)?;
     if found == 0 {
         let error = Error::config(format!("found no sample in {}; {}", places(options), listing.ignored()));
@@ -188,12 +191,13 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
     let has_members =
         listing.iter().any(|sample| sample.is_member() && sample.table().is_none() && sample.shard().is_none());
-    let settings: [(&str, bool, &[&str], &str); 9] = [
+    let settings: [(&str, bool, &[&str], &str); 10] = [
         ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
         ("id-field", recipe.id_field.is_some(), &KEYED, "; files are named by their keys"),
         ("document", recipe.document.is_some(), &["text"], ""),
         ("select", recipe.select.is_some(), &["parquet", "arrow"], "; `field` chooses fields of any input"),
         ("datasets", recipe.datasets.is_some(), &["hdf5"], "; `field` chooses fields of any input"),
+        ("groups", recipe.groups.is_some(), &["hdf5"], ""),
         ("branches", recipe.branches.is_some(), &["root"], "; `field` chooses fields of any input"),
         ("tree", recipe.tree.is_some(), &["root"], ""),
         ("schema", recipe.schema.is_some(), &["csv", "jsonl"], "; `cast` changes types of any input"),

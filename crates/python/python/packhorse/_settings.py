@@ -113,6 +113,8 @@ class Settings(TypedDict, total=False):
     """ROOT: the branches to read, as globs; one after a ! leaves branches out ("*,!jets.*")."""
     datasets: Text | None
     """HDF5: the datasets to read, as globs of their paths; one after a ! leaves datasets out ("*,!/raw/*")."""
+    groups: Text | None
+    """HDF5: make each group that these globs match a sample ("/data/*"; / for the whole file), and each dataset in it a field. A dataset that they match is a sample with the field value."""
     select: Text | None
     """Parquet, Arrow: the columns to read, as globs."""
     unsupported: Literal["skip", "fail"] | None

@@ -8,14 +8,13 @@ use super::group::{Link, links};
 use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::{Dimension, dimension};
 use super::object_header::ObjectHeader;
+use super::path_globs::{PathGlobs, field_name};
 use crate::datatype::Datatype;
-use packhorse_core::{Error, Kind, Omission, Result, glob_matches};
-use std::borrow::Cow;
-use std::cell::Cell;
+use packhorse_core::{Error, Kind, Omission, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The deepest nesting of groups, and the most objects in a file.
-const DEEPEST: usize = 64;
+pub(crate) const DEEPEST: usize = 64;
 const MOST: usize = 100_000;
 
 /// A dataset with at least one readable field.
@@ -37,10 +36,7 @@ impl FoundDataset {
 /// A walk over the datasets of a file.
 pub(crate) struct DatasetWalk<'a> {
     file: &'a H5File<'a>,
-    /// Globs of paths, after a `!` of those to leave out; without one to take, all are.
-    wanted: &'a [String],
-    /// Whether a dataset matched, for each of the globs.
-    matched: Vec<Cell<bool>>,
+    pub(crate) wanted: PathGlobs<'a>,
     /// Whether PyTables wrote the file.
     pytables: bool,
     seen: BTreeSet<u64>,
@@ -52,26 +48,12 @@ pub(crate) struct DatasetWalk<'a> {
     pub(crate) records: bool,
 }
 
-/// What netCDF puts before the name of a variable that is called like a dimension and does not lie along it alone.
-const NO_COORDINATE: &str = "_nc4_non_coord_";
-
-/// The path of a dataset as netCDF shows it.
-fn shown_path(path: &str) -> Cow<'_, str> {
-    let parts = path.rsplit_once('/').and_then(|(group, name)| Some((group, name.strip_prefix(NO_COORDINATE)?)));
-    parts.map_or(path.into(), |(group, name)| format!("{group}/{name}").into())
-}
-
-/// The field name of the dataset at `path`.
-pub(crate) fn field_name(path: &str) -> String {
-    shown_path(path).trim_start_matches('/').replace('/', ".")
-}
-
 impl<'a> DatasetWalk<'a> {
     /// Walks the groups below `root`.
     pub(crate) fn of(file: &'a H5File<'a>, root: &ObjectHeader, wanted: &'a [String], pytables: bool) -> Result<Self> {
         let (seen, found, omitted, dimensions) = (BTreeSet::from([file.root]), Vec::new(), Vec::new(), BTreeMap::new());
-        let matched = vec![Cell::new(false); wanted.len()];
-        let mut walk = Self { file, wanted, matched, pytables, seen, found, omitted, dimensions, records: false };
+        let wanted = PathGlobs::new(wanted);
+        let mut walk = Self { file, wanted, pytables, seen, found, omitted, dimensions, records: false };
         walk.group(root, "", 0)?;
         Ok(walk)
     }
@@ -91,7 +73,7 @@ impl<'a> DatasetWalk<'a> {
                 // An object with several links is read under the first.
                 Link::Object(address) if self.seen.insert(address) => self.object(address, &path, depth)?,
                 // It is there, under another name.
-                Link::Object(_) => drop(self.wants(&path)),
+                Link::Object(_) => drop(self.wanted.wants(&path)),
                 Link::Path => {}
                 Link::Outside => self.omit(&path, Error::unsupported("a link to another file"))?,
             }
@@ -115,7 +97,8 @@ impl<'a> DatasetWalk<'a> {
         let object = ObjectHeader::read(file, address).map_err(wrong)?;
         match describe(file, &object).map_err(wrong)? {
             Described::Group => self.group(&object, path, depth + 1),
-            Described::Single(why) => self.omit(path, Error::unsupported(why)),
+            Described::Scalar => self.omit(path, Error::unsupported("a scalar dataset, which has no rows")),
+            Described::Null => self.omit(path, Error::unsupported("a null dataset, which has no value")),
             Described::Rows(datatype, dims) => {
                 if let Some(dimension) = dimension(file, &object, path).map_err(wrong)? {
                     let bare = dimension.bare;
@@ -124,7 +107,7 @@ impl<'a> DatasetWalk<'a> {
                         return Ok(());
                     }
                 }
-                if !self.wants(path) {
+                if !self.wanted.wants(path) {
                     // Another link may be wanted.
                     self.seen.remove(&address);
                     return Ok(());
@@ -157,30 +140,11 @@ impl<'a> DatasetWalk<'a> {
         Ok(())
     }
 
-    fn wants(&self, path: &str) -> bool {
-        let (mut taken, mut excluded) = (self.wanted.iter().all(|glob| glob.starts_with('!')), false);
-        for (glob, matched) in self.wanted.iter().zip(&self.matched) {
-            let (glob, fit) = glob.strip_prefix('!').map_or((&**glob, &mut taken), |glob| (glob, &mut excluded));
-            let fits = path_matches(glob, path) || path_matches(glob, &shown_path(path));
-            matched.set(matched.get() || fits);
-            *fit |= fits;
-        }
-        taken && !excluded
-    }
-
-    /// The first wanted glob that no dataset matched.
-    pub(crate) fn unmatched(&self) -> Option<&str> {
-        let mut globs = self.wanted.iter().zip(&self.matched);
-        // Not every file has what a pattern leaves out.
-        let may_lack = |glob: &str| glob.starts_with('!') && glob.contains(['*', '?']);
-        globs.find(|(glob, matched)| !matched.get() && !may_lack(glob)).map(|(glob, _)| glob.as_str())
-    }
-
     /// Notes that `path` can't be read; an error if an option names it exactly.
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
         let reason = error.text().into_owned();
         self.refuse_named(path, error)?;
-        if self.wants(path) {
+        if self.wanted.wants(path) {
             self.omitted.push(Omission { field: field_name(path), reason, empty: false });
         }
         Ok(())
@@ -188,10 +152,7 @@ impl<'a> DatasetWalk<'a> {
 
     /// `error` if an option names `path` exactly.
     fn refuse_named(&self, path: &str, error: Error) -> Result<()> {
-        let exact = |glob: &String| {
-            !glob.contains(['*', '?']) && (path_matches(glob, path) || path_matches(glob, &shown_path(path)))
-        };
-        match self.wanted.iter().any(exact) {
+        match self.wanted.name(path) {
             true => Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path))),
             false => Ok(()),
         }
@@ -200,28 +161,4 @@ impl<'a> DatasetWalk<'a> {
 
 fn is_unsupported(error: &Error) -> bool {
     error.kind() == Kind::Unsupported
-}
-
-/// Whether the path of a dataset matches `glob`; its leading slash is optional in globs.
-fn path_matches(glob: &str, path: &str) -> bool {
-    let path = if glob.starts_with('/') { path } else { path.strip_prefix('/').unwrap_or(path) };
-    glob_matches(glob, path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::path_matches;
-
-    #[test]
-    fn the_leading_slash_is_optional() {
-        for (glob, path, matches) in [
-            ("/a/b", "/a/b", true),
-            ("a/b", "/a/b", true),
-            ("*", "/a/b", true),
-            ("*/x?", "/g/x1", true),
-            ("b", "/a/b", false),
-        ] {
-            assert_eq!(path_matches(glob, path), matches, "{glob} {path}");
-        }
-    }
 }

@@ -12,8 +12,10 @@ pub(crate) enum Described {
     Group,
     /// A dataset with rows: datatype and dimensions.
     Rows(Datatype, Vec<u64>),
-    /// A dataset without rows, and why.
-    Single(&'static str),
+    /// A dataset of one element without dimensions.
+    Scalar,
+    /// A dataset without an element.
+    Null,
 }
 
 /// The kind of `object`.
@@ -27,13 +29,13 @@ pub(crate) fn describe(file: &H5File<'_>, object: &ObjectHeader) -> Result<Descr
     };
     let space = message::space(file, space)?;
     Ok(match (space.none, space.dims.is_empty()) {
-        (true, _) => Described::Single("a null dataset, which has no value"),
-        (_, true) => Described::Single("a scalar dataset, which has no rows"),
+        (true, _) => Described::Null,
+        (_, true) => Described::Scalar,
         _ => Described::Rows(message::datatype(file, object)?, space.dims),
     })
 }
 
-/// The properties of a dataset with rows.
+/// The properties of a dataset. A scalar is one row.
 pub(crate) struct Description {
     pub(crate) space: Space,
     pub(crate) datatype: Datatype,
@@ -45,9 +47,12 @@ impl Description {
     /// `Unsupported` if the datatype, a filter or the storage is not supported.
     pub(crate) fn of(file: &H5File<'_>, object: &ObjectHeader) -> Result<Self> {
         let none = || Error::content("is not a dataset with rows");
-        let space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
-        if space.none || space.dims.is_empty() {
+        let mut space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
+        if space.none {
             return Err(none());
+        }
+        if space.dims.is_empty() {
+            (space.dims, space.most) = (vec![1], vec![1]);
         }
         let datatype = message::datatype(file, object)?;
         let filters = object.first(kind::FILTERS)?.map(message::filters).transpose()?.unwrap_or_default();

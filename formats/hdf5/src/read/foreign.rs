@@ -2,15 +2,17 @@
 
 use super::attribute::text_attribute;
 use super::dataset::Dataset;
-use super::dataset_walk::{DatasetWalk, FoundDataset, field_name};
+use super::dataset_walk::{DatasetWalk, FoundDataset};
 use super::element::Made;
 use super::file::H5File;
 use super::leaf_member::LeafMember;
 use super::netcdf::{self, NetcdfOptions};
 use super::object_header::ObjectHeader;
+use super::path_globs::field_name;
 use super::values::{CompoundMember, FieldReader};
 use crate::datatype::Datatype;
 use packhorse_core::{DataType, Error, FieldType, Kind, NUMPY, Omission, PACKED, Result, some_of, with_metadata};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most omitted datasets that an error names.
@@ -24,6 +26,11 @@ pub(crate) struct ForeignFields {
     pub(crate) omitted: Vec<Omission>,
 }
 
+/// Whether PyTables wrote the file.
+pub(crate) fn is_of_pytables(file: &H5File<'_>, root: &ObjectHeader) -> Result<bool> {
+    Ok(text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some())
+}
+
 /// The fields of a file's datasets. `wanted` are globs of paths, empty for all. With `bytes` strings of fixed length are bytes.
 pub(crate) fn fields(
     file: &H5File<'_>,
@@ -32,7 +39,7 @@ pub(crate) fn fields(
     reading: &NetcdfOptions,
     bytes: bool,
 ) -> Result<ForeignFields> {
-    let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
+    let pytables = is_of_pytables(file, root)?;
     let mut walk = DatasetWalk::of(file, root, wanted, pytables)?;
     let found = netcdf::records(file, root, &mut walk, reading)?;
     // An unlimited dimension may be longer than a variable that uses it: the rest are fill values.
@@ -61,7 +68,7 @@ pub(crate) fn fields(
             error.hint(format!("there are {}", some_of(&all)))
         });
     }
-    if let Some(glob) = walk.unmatched() {
+    if let Some(glob) = walk.wanted.unmatched() {
         let known: Vec<&str> = readers.iter().map(|reader| reader.field.name().as_str()).collect();
         let message =
             format!("`datasets`: no dataset matches {glob}; fields of those that match are {}", some_of(&known));
@@ -76,15 +83,31 @@ fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
     let Some(first) = found.first() else { return Ok(0) };
     match found.iter().find(|found| found.rows() != first.rows()) {
         None => Ok(first.rows()),
-        Some(other) => Err(Error::content(format!(
-            "dataset {} has {} rows and {} has {}: choose those that belong together with `datasets` (`!NAME` leaves one \
-             out), pack each file as one sample, as it is, with `from=files`, or write samples from Python",
-            first.path,
-            first.rows(),
-            other.path,
-            other.rows()
-        ))),
+        Some(other) => {
+            let (path, rows) = (&first.path, first.rows());
+            let text = format!("dataset {path} has {rows} rows and {} has {}", other.path, other.rows());
+            let error = Error::content(text).hint(
+                "choose those that belong together with `datasets` (`!NAME` leaves one out), or pack each file as it is with `from=files`",
+            );
+            Err(match alike(found) {
+                Some(groups) => error.hint(format!("if each group is a sample, pack with `groups={groups}`")),
+                None => error.hint("if the file is one sample, pack with `groups=/`"),
+            })
+        }
     }
+}
+
+/// A glob of the first groups that differ in one name and have datasets of equal names.
+fn alike(found: &[FoundDataset]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    found.iter().find_map(|found| {
+        let parts: Vec<&str> = found.path.split('/').collect();
+        (1..parts.len().saturating_sub(1)).find_map(|at| {
+            let (around, below) = (parts.get(..at)?.join("/"), parts.get(at + 1..)?.join("/"));
+            let glob = format!("{around}/*");
+            (!seen.insert((around, below))).then_some(glob)
+        })
+    })
 }
 
 /// The error for a file without any readable dataset.
@@ -127,7 +150,7 @@ fn readers(file: &H5File<'_>, found: &FoundDataset, bytes: bool) -> Result<Vec<F
 }
 
 /// Strings of fixed length as NumPy's bytes; other types as they are.
-fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
+pub(crate) fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
     let Datatype::Fixed { size, .. } = leaf.datatype else { return (kind, numpy) };
     let element = DataType::FixedSizeBinary(i32::try_from(size).unwrap_or(i32::MAX));
     match kind {
@@ -140,7 +163,7 @@ fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
 }
 
 /// The reader of one leaf of the dataset `path`, whose whole elements are `values`.
-fn reader(path: &str, leaf: &LeafMember, (kind, numpy): Made, mut values: Dataset) -> FieldReader {
+pub(crate) fn reader(path: &str, leaf: &LeafMember, (kind, numpy): Made, mut values: Dataset) -> FieldReader {
     let mut field = kind.field(&format!("{}{}", field_name(path), leaf.name), false);
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);

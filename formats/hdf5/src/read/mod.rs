@@ -1,9 +1,9 @@
 //! The source: reads HDF5 files by ranges, our own and third-party files. Knows nothing of writing.
 //!
-//! `file` reads bytes; `object` and `group` parse the structures at an address; `chunk_index` (with `tree1`, `tree2`,
-//! `fixed_array`, `extensible_array`) locates chunks; `filter` (with `inflate` and the compressors' formats) and
-//! `dataset` decode them. `walk` finds the datasets of third-party files, `leaf` and `element` map them to fields,
-//! `values` reads the fields.
+//! `file` reads bytes; `object_header` and `group` parse the structures at an address; `chunk_index` (with `btree_v1`,
+//! `btree_v2`, `fixed_array`, `extensible_array`) locates chunks; `filter` (with `inflate` and the compressors' formats)
+//! and `dataset` decode them. `dataset_walk` finds the datasets of third-party files, `leaf_member` and `element` map them
+//! to fields, `values` reads the fields. Where groups are samples, `group_walk` finds and `group_table` reads them.
 
 mod attribute;
 mod axis;
@@ -26,6 +26,8 @@ mod foreign;
 mod fractal_heap;
 mod global_heap;
 mod group;
+mod group_table;
+mod group_walk;
 mod inflate;
 mod leaf_member;
 mod lz4;
@@ -37,6 +39,7 @@ mod netcdf;
 mod object_header;
 mod ours;
 mod packed;
+mod path_globs;
 mod reference;
 mod scaleoffset;
 mod source;

@@ -4,6 +4,8 @@ use super::attribute::text_attribute;
 use super::dataset::AHEAD;
 use super::file::{H5File, Shared};
 use super::foreign::ForeignFields;
+use super::group_table::GroupTable;
+use super::group_walk::{GroupOptions, group_samples};
 use super::netcdf;
 use super::object_header::ObjectHeader;
 use super::values::{FieldReader, for_rows};
@@ -29,6 +31,8 @@ const EVEN: u64 = 8;
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
+    /// Globs of the groups that are samples; empty where rows are.
+    groups: Vec<String>,
     /// The only fields to read beside keys, if set.
     fields: Option<Vec<String>>,
     reading: netcdf::NetcdfOptions,
@@ -41,10 +45,19 @@ pub(crate) struct Hdf5Source {
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets", "dimension", "scale", "text", "expansion"])?;
-        let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
+        options.only(&["datasets", "groups", "dimension", "scale", "text", "expansion"])?;
+        let globs = |name| {
+            let globs = options.get(name).unwrap_or_default().split(',').map(str::trim);
+            globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        if let (Some(_), Some(name)) =
+            (options.get("groups"), ["dimension", "scale"].into_iter().find(|name| options.get(name).is_some()))
+        {
+            return Err(Options::refuse(name, "is about rows, and with `groups` each group is a sample"));
+        }
         Ok(Self {
-            datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
+            datasets: globs("datasets"),
+            groups: globs("groups"),
             fields: None,
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
@@ -87,6 +100,25 @@ impl Hdf5Source {
     }
 }
 
+impl Hdf5Source {
+    /// Opens a file whose groups are samples.
+    fn parse_groups<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<GroupTable<'a>> {
+        let file = H5File::open(input, self.limits, &self.shared)?;
+        let root = ObjectHeader::read(&file, file.root)?;
+        let options = GroupOptions {
+            groups: &self.groups,
+            datasets: &self.datasets,
+            fields: self.fields.as_deref(),
+            bytes: self.bytes,
+            pytables: foreign::is_of_pytables(&file, &root)?,
+        };
+        let found = group_samples(&file, &root, &options)?;
+        let (samples, heap) = (found.samples.len() as u64, self.expansion.most(file.len(), HEAP_TIMES));
+        self.expansion.check(samples, found.bytes(), file.len(), "datasets")?;
+        GroupTable::new(file, found, &options, heap)
+    }
+}
+
 impl Source for Hdf5Source {
     fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
         Some(Box::new(Self { fields: Some(names.to_vec()), ..self.clone() }))
@@ -94,7 +126,11 @@ impl Source for Hdf5Source {
 
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let name = Arc::clone(&input);
-        Ok(Box::new(self.parse(input).map_err(|e| e.in_input(name.name()))?))
+        let opened = match self.groups.is_empty() {
+            true => self.parse(input).map(|file| Box::new(file) as Box<dyn Table + 'a>),
+            false => self.parse_groups(input).map(|file| Box::new(file) as Box<dyn Table + 'a>),
+        };
+        opened.map_err(|e| e.in_input(name.name()))
     }
 }
 

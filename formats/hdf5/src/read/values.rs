@@ -168,6 +168,19 @@ impl FieldReader {
         })
     }
 
+    /// All rows of the values as one value: its elements, or the only row of a column of blobs or lists.
+    pub(crate) fn whole(&mut self, file: &H5File<'_>) -> Result<ArrayRef> {
+        let rows = self.values.rows();
+        match self.kind.clone() {
+            FieldType::Blob => self.heap_blobs(file, 0, rows, None),
+            FieldType::List { element, .. } => self.heap_lists(file, 0, rows, &element, None),
+            FieldType::Text => self.elements(file, &DataType::Utf8View, 0, rows),
+            FieldType::Scalar(element) | FieldType::Tensor { element, .. } | FieldType::Ragged { element, .. } => {
+                self.elements(file, &element, 0, rows)
+            }
+        }
+    }
+
     fn column(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<ArrayRef> {
         let count = (to - from) as usize;
         let nulls = match &mut self.present {

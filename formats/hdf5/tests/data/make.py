@@ -38,3 +38,13 @@ with h5py.File(HERE / "filters.h5", "w", libver=("v110", "v110")) as f:
     hows |= {"lz4": hdf5plugin.LZ4(), "bzip2": hdf5plugin.BZip2(), "lzf": {"compression": "lzf"}}
     for name, how in hows.items():
         f.create_dataset(name, data=x, chunks=(20, 30), **how)
+
+with h5py.File(HERE / "groups.h5", "w", libver=("v110", "v110")) as f:
+    for i in range(12):
+        g = f.create_group(f"data/demo_{i}")
+        x = np.arange((i + 4) * 3, dtype="<f4").reshape(i + 4, 3)
+        g.create_dataset("obs/x", data=x, chunks=(4, 3), compression="gzip")
+        g["goal"], g["done"], g["task"] = np.arange(2) + i, i % 2 == 0, f"task {i}"
+        g["table"] = np.array([(i, 2.5)] * (i % 3), [("n", "<i4"), ("x", "f8")])
+        if i % 2:
+            g["note"] = f"note {i}"

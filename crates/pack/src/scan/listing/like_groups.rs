@@ -21,10 +21,13 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
             let before = groups.insert((letters, name), group)?;
             Some([before, group].map(|group| group.replace('.', "/")))
         })?;
+        let differ = one.split('/').zip(other.split('/')).take_while(|(a, b)| a == b).map(|(part, _)| part);
+        let parent: Vec<&str> = differ.chain(["*"]).collect();
         Some(format!(
             "the groups {one} and {other} of {} have datasets of the same names, and row 0 of all groups is one sample; if each group is \
-             a sample, write the groups from Python, as `ph.pack` takes samples",
+             a sample, pack with `groups=/{}`",
             sample.first_path().display(),
+            parent.join("/"),
         ))
     })
 }

@@ -308,11 +308,16 @@ impl Listing {
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.of_all(&self.tables).report(observer);
         let of_samples = [self.merged_pictures(), same_names::warning(self), self.folder_layout()];
-        let warnings = of_samples.into_iter().chain([aligned_arrays::warning(self), like_groups::warning(self)]);
+        let warnings = of_samples.into_iter().chain([aligned_arrays::warning(self)]);
         warnings.flatten().for_each(|warning| observer.event(&Event::Warning(&warning)));
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);
+    }
+
+    /// A warning of groups that seem to be samples, where rows are.
+    pub(crate) fn like_groups(&self) -> Option<String> {
+        like_groups::warning(self)
     }
 
     /// A warning of folders that seem to be samples or fields.

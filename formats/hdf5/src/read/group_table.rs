@@ -1,0 +1,243 @@
+//! Reads files whose groups are samples.
+
+use super::dataset::{Dataset, named};
+use super::description::{Described, describe};
+use super::file::H5File;
+use super::foreign::reader;
+use super::global_heap::GlobalHeap;
+use super::group_walk::{GroupOptions, GroupSample, GroupSamples, GroupValue, whole_leaves};
+use super::nested::{fixed_list, list, offsets_of, with_nulls};
+use super::object_header::ObjectHeader;
+use super::values::Last;
+use arrow_array::builder::StringViewBuilder;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, StructArray, new_empty_array};
+use arrow_buffer::{Buffer, NullBuffer};
+use packhorse_core::{
+    Blocks, DataType, Error, Field, FieldType, Result, Rows, Schema, SchemaRef, Table, TableInfo, array_of, blocks,
+    element_width,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The approximate bytes and the most samples of a block.
+const BLOCK_BYTES: u64 = 8 << 20;
+const BLOCK_ROWS: u64 = 1 << 12;
+/// The column of the samples' paths.
+const PATH: &str = "path";
+
+/// A file whose groups are samples.
+pub(crate) struct GroupTable<'a> {
+    file: H5File<'a>,
+    found: GroupSamples,
+    /// The globs and names are those of the search; the rest says how values are read.
+    bytes: bool,
+    pytables: bool,
+    schema: SchemaRef,
+    /// Bytes that each field may read from the global heap.
+    heap: u64,
+}
+
+impl<'a> GroupTable<'a> {
+    /// Of the samples `found`. `heap`: the bytes that each field may read from the global heap.
+    pub(crate) fn new(file: H5File<'a>, found: GroupSamples, options: &GroupOptions<'_>, heap: u64) -> Result<Self> {
+        let samples = found.samples.len() as u64;
+        let has_path = !matches!(found.samples.as_slice(), [root] if root.path.is_empty());
+        let has_path = has_path && options.fields.is_none_or(|names| names.iter().any(|name| name == PATH));
+        let path = has_path.then(|| FieldType::Text.field(PATH, false));
+        let columns: Vec<Field> =
+            path.into_iter().chain(found.fields.iter().map(|field| field.column(samples))).collect();
+        if has_path && found.fields.iter().any(|field| field.name == PATH) {
+            let message = "a dataset has the name of the field path, which is the path of the sample: leave it out with `datasets`";
+            return Err(Error::unsupported(message).in_field(PATH));
+        }
+        let (bytes, pytables, schema) = (options.bytes, options.pytables, Arc::new(Schema::new(columns)));
+        Ok(Self { file, found, bytes, pytables, schema, heap })
+    }
+
+    /// The end of the block of samples that starts at `start`.
+    fn block_end(&self, start: usize, end: usize) -> usize {
+        let mut bytes = 0u64;
+        let samples = self.found.samples.get(start..end).unwrap_or_default().iter().take(BLOCK_ROWS as usize);
+        let fits = samples.take_while(|sample| {
+            bytes = bytes.saturating_add(sample.bytes);
+            bytes <= BLOCK_BYTES
+        });
+        start + fits.count().max(1)
+    }
+}
+
+impl Table for GroupTable<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let (schema, omitted) = (Arc::clone(&self.schema), self.found.omitted.clone());
+        Ok(TableInfo {
+            schema,
+            items: self.found.samples.len() as u64,
+            bytes: self.found.bytes(),
+            counted: true,
+            omitted,
+        })
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let all = self.found.samples.len();
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(all);
+        let (mut next, end) = (place(items.start), place(items.end));
+        let heap = || Heap { collections: GlobalHeap::default(), left: self.heap };
+        let mut heaps: Vec<Heap> = self.found.fields.iter().map(|_| heap()).collect();
+        Ok(blocks(self.file.name(), move || {
+            if next >= end {
+                return Ok(None);
+            }
+            let samples = next..self.block_end(next, end);
+            next = samples.end;
+            self.block(samples, &mut heaps).map(Some)
+        }))
+    }
+}
+
+/// What a field read from the global heap.
+struct Heap {
+    collections: GlobalHeap,
+    left: u64,
+}
+
+/// A field's value of one sample: the elements of a scalar or an array, which has a shape, or the only row of a column.
+struct Value {
+    elements: ArrayRef,
+    shape: Vec<u64>,
+}
+
+impl GroupTable<'_> {
+    fn block(&self, samples: Range<usize>, heaps: &mut [Heap]) -> Result<Rows> {
+        let samples = self.found.samples.get(samples).unwrap_or_default();
+        let mut values: Vec<Vec<Option<Value>>> = self.found.fields.iter().map(|_| Vec::new()).collect();
+        for (row, sample) in samples.iter().enumerate() {
+            self.sample(sample, heaps, &mut |field, value| {
+                let Some(column) = values.get_mut(field) else { return };
+                column.resize_with(row, || None);
+                column.push(Some(value));
+            })?;
+        }
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
+        if self.schema.fields().len() > self.found.fields.len() {
+            let paths = samples.iter().map(|sample| Some(sample.path.as_str()));
+            columns.push(Arc::new(StringViewArray::from_iter(paths)));
+        }
+        for (field, mut values) in self.found.fields.iter().zip(values) {
+            values.resize_with(samples.len(), || None);
+            let of = self.schema.field(columns.len());
+            columns.push(column(of, &field.kind, values).map_err(|e| named(&field.dataset, e))?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(samples.len()));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
+        rows.map_err(|e| Error::content(format!("has fields that do not match: {e}")))
+    }
+
+    /// Reads the values of a sample.
+    fn sample(&self, sample: &GroupSample, heaps: &mut [Heap], each: &mut dyn FnMut(usize, Value)) -> Result<()> {
+        let values = self.found.values.get(sample.values.clone()).unwrap_or_default();
+        for values in values.chunk_by(|a, b| a.address == b.address) {
+            let Some(field) = values.first().and_then(|value| self.found.fields.get(value.field as usize)) else {
+                continue;
+            };
+            let slash = if sample.path.is_empty() { "" } else { "/" };
+            let path = format!("{slash}{}{}", sample.path, field.dataset);
+            self.dataset(&path, values, heaps, each)
+                .map_err(|e| if e.field().is_some() { e } else { named(&path, e) })?;
+        }
+        Ok(())
+    }
+
+    /// Reads `values`, which are leaves of one dataset.
+    fn dataset(
+        &self,
+        path: &str,
+        values: &[GroupValue],
+        heaps: &mut [Heap],
+        each: &mut dyn FnMut(usize, Value),
+    ) -> Result<()> {
+        let Some(first) = values.first() else { return Ok(()) };
+        let object = ObjectHeader::read(&self.file, first.address)?;
+        let dims = match describe(&self.file, &object)? {
+            Described::Rows(_, dims) => dims,
+            _ => Vec::new(),
+        };
+        let dataset = Dataset::open(&self.file, &object, path)?;
+        let options =
+            GroupOptions { groups: &[], datasets: &[], fields: None, bytes: self.bytes, pytables: self.pytables };
+        let leaves = whole_leaves(&dataset.datatype, &dims, &options);
+        // The members of a compound share its elements.
+        let last = Last::default();
+        for value in values {
+            let changed = || Error::content("has changed since it was opened");
+            let (leaf, made) = leaves.get(value.leaf as usize).ok_or_else(changed)?;
+            let (kind, numpy) = made.clone().map_err(|_| changed())?;
+            let shape = leaf.dims.get(1..).unwrap_or_default().to_vec();
+            let Some(heap) = heaps.get_mut(value.field as usize) else { continue };
+            let mut reader = reader(path, leaf, (kind, numpy), dataset.clone());
+            if let Some(member) = &mut reader.member {
+                member.last = Arc::clone(&last);
+            }
+            (reader.heap, reader.heap_left) = (std::mem::take(&mut heap.collections), heap.left);
+            let elements = reader.whole(&self.file);
+            (heap.collections, heap.left) = (reader.heap, reader.heap_left);
+            each(value.field as usize, Value { elements: elements?, shape });
+        }
+        Ok(())
+    }
+}
+
+/// The column `of` of these values; those that a sample lacks are null.
+fn column(of: &Field, kind: &FieldType, values: Vec<Option<Value>>) -> Result<ArrayRef> {
+    let (count, missing) = (values.len(), values.iter().any(Option::is_none));
+    let nulls = missing.then(|| values.iter().map(Option::is_some).collect::<NullBuffer>());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(count);
+    for value in &values {
+        match value {
+            Some(value) => arrays.push(Arc::clone(&value.elements)),
+            None => arrays.push(absent(of, kind)?),
+        }
+    }
+    let parts: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    let flat = arrow_select::concat::concat(&parts).map_err(|e| Error::content(e.to_string()))?;
+    let rank = match kind {
+        FieldType::Tensor { .. } => return fixed_list(of.data_type(), flat, count, nulls),
+        FieldType::Ragged { rank, .. } => *rank,
+        _ => return with_nulls(flat, nulls),
+    };
+    let DataType::Struct(fields) = of.data_type() else { return Err(Error::bug("not a ragged column")) };
+    let [data_type, shape_type] = &*fields.iter().map(|part| part.data_type().clone()).collect::<Vec<_>>() else {
+        return Err(Error::bug("not a ragged column"));
+    };
+    let data = list(data_type, offsets_of(arrays.iter().map(|array| array.len()))?, flat, None)?;
+    let mut shapes: Vec<i32> = Vec::with_capacity(count * rank);
+    for value in &values {
+        let shape = value.as_ref().map_or(&[][..], |value| &value.shape);
+        let dims = (0..rank).map(|axis| i32::try_from(shape.get(axis).copied().unwrap_or_default()));
+        let dims: std::result::Result<Vec<i32>, _> = dims.collect();
+        shapes.extend(dims.map_err(|_| Error::unsupported("arrays of over 2,147,483,647 entries along an axis"))?);
+    }
+    let shapes = array_of(&DataType::Int32, Buffer::from_vec(shapes), count * rank)?;
+    let shapes = fixed_list(shape_type, shapes, count, None)?;
+    let column = StructArray::try_new_with_length(fields.clone(), vec![data, shapes], nulls, count);
+    Ok(Arc::new(column.map_err(|e| Error::bug(e.to_string()))?))
+}
+
+/// What a sample without a value has: zeros, or nothing where the length differs.
+fn absent(of: &Field, kind: &FieldType) -> Result<ArrayRef> {
+    let (element, count) = match kind {
+        FieldType::Scalar(element) => (element.clone(), 1),
+        FieldType::Text => (DataType::Utf8View, 1),
+        FieldType::Tensor { element, shape } => (element.clone(), shape.iter().product()),
+        FieldType::Ragged { element, .. } => return Ok(new_empty_array(element)),
+        FieldType::Blob | FieldType::List { .. } => return Ok(arrow_array::new_null_array(of.data_type(), 1)),
+    };
+    match element_width(&element) {
+        Some(width) => array_of(&element, Buffer::from(vec![0; width * count]), count),
+        None => {
+            let mut texts = StringViewBuilder::new();
+            (0..count).for_each(|_| texts.append_value(""));
+            Ok(Arc::new(texts.finish()))
+        }
+    }
+}

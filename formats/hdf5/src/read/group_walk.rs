@@ -1,0 +1,481 @@
+//! Finds the samples of a file whose groups are samples: each dataset in a group is a value of its sample.
+
+use super::dataset::named;
+use super::dataset_walk::DEEPEST;
+use super::description::{Described, Description, describe};
+use super::element::{Made, field_type};
+use super::file::H5File;
+use super::foreign::of_bytes;
+use super::group::{Link, links};
+use super::leaf_member::{LeafMember, leaves};
+use super::netcdf::dimension;
+use super::object_header::ObjectHeader;
+use super::path_globs::{PathGlobs, field_name};
+use crate::datatype::Datatype;
+use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, some_of, with_metadata};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// The most objects of a file.
+const MOST: u64 = 10_000_000;
+/// The name of the field of a dataset that is a sample itself.
+const VALUE: &str = "value";
+
+/// How a file is read whose groups are samples.
+pub(crate) struct GroupOptions<'a> {
+    /// Globs of the groups.
+    pub(crate) groups: &'a [String],
+    /// Globs of the datasets in them.
+    pub(crate) datasets: &'a [String],
+    /// The only fields to read, if set.
+    pub(crate) fields: Option<&'a [String]>,
+    /// Whether strings of fixed length are bytes.
+    pub(crate) bytes: bool,
+    /// Whether PyTables wrote the file.
+    pub(crate) pytables: bool,
+}
+
+/// The samples of a file and their fields.
+pub(crate) struct GroupSamples {
+    /// In the order of their paths.
+    pub(crate) samples: Vec<GroupSample>,
+    /// Those of all samples, one sample after the other, those of one dataset side by side.
+    pub(crate) values: Vec<GroupValue>,
+    /// Sorted by name.
+    pub(crate) fields: Vec<GroupField>,
+    pub(crate) omitted: Vec<Omission>,
+}
+
+impl GroupSamples {
+    /// About the bytes of all samples.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.samples.iter().fold(0, |sum, sample| sum.saturating_add(sample.bytes))
+    }
+}
+
+pub(crate) struct GroupSample {
+    /// Its path without the first slash; empty for the root.
+    pub(crate) path: String,
+    pub(crate) values: Range<usize>,
+    /// About the bytes of its values.
+    pub(crate) bytes: u64,
+}
+
+/// A leaf of a dataset that is a field's value in one sample.
+#[derive(Clone, Copy)]
+pub(crate) struct GroupValue {
+    pub(crate) field: u32,
+    pub(crate) leaf: u32,
+    /// That of the dataset.
+    pub(crate) address: u64,
+}
+
+pub(crate) struct GroupField {
+    pub(crate) name: String,
+    /// The path of its dataset below those of the samples, with a slash first; empty if the samples are datasets.
+    pub(crate) dataset: String,
+    pub(crate) kind: FieldType,
+    pub(crate) numpy: Option<String>,
+    /// How many samples have it.
+    pub(crate) count: u64,
+    /// The first sample that has it.
+    first: usize,
+    /// The last sample that has it, which has it once.
+    last: usize,
+}
+
+impl GroupField {
+    /// The column of `samples` samples.
+    pub(crate) fn column(&self, samples: u64) -> Field {
+        let field = self.kind.field(&self.name, self.count < samples);
+        match &self.numpy {
+            Some(numpy) => with_metadata(field, NUMPY, numpy),
+            None => field,
+        }
+    }
+}
+
+/// The samples of a file. `Config` if nothing matches a glob; `Unsupported` if the values of a field have other types or ranks in other samples.
+pub(crate) fn group_samples(
+    file: &H5File<'_>,
+    root: &ObjectHeader,
+    options: &GroupOptions<'_>,
+) -> Result<GroupSamples> {
+    let mut search = Search::new(file, options);
+    if options.groups.iter().any(|glob| glob == "/") {
+        if options.groups.len() > 1 {
+            return Err(Error::config("`groups`: / is the whole file, which can't be a sample beside its groups"));
+        }
+        search.found.push(Found { path: String::new(), address: file.root, is_group: true });
+    } else {
+        search.group(root, "", 0)?;
+        search.check(options.groups)?;
+    }
+    let has_groups = search.found.iter().any(|found| found.is_group);
+    let mut walk = SampleWalk {
+        file,
+        options,
+        datasets: PathGlobs::new(options.datasets),
+        visits: search.visits,
+        place: String::new(),
+        groups: Vec::new(),
+        names: BTreeMap::new(),
+        made: GroupSamples { samples: Vec::new(), values: Vec::new(), fields: Vec::new(), omitted: Vec::new() },
+        omitted: search.omitted,
+        empty: BTreeSet::new(),
+    };
+    for found in search.found {
+        match found.is_group == has_groups {
+            true => walk.sample(found)?,
+            false => drop(
+                walk.omitted
+                    .entry(field_name(&found.path))
+                    .or_insert_with(|| (found.path, "a dataset beside groups, which are the samples".to_owned())),
+            ),
+        }
+    }
+    walk.finish()
+}
+
+/// A group or dataset that is a sample.
+struct Found {
+    path: String,
+    address: u64,
+    is_group: bool,
+}
+
+/// The search for the outermost objects that the globs take.
+struct Search<'a> {
+    file: &'a H5File<'a>,
+    pytables: bool,
+    wanted: PathGlobs<'a>,
+    seen: BTreeSet<u64>,
+    visits: Visits,
+    found: Vec<Found>,
+    /// Some groups that were passed on the way, for errors.
+    passed: Vec<String>,
+    omitted: Omitted,
+}
+
+/// For each field: the path of the first dataset that is omitted, and why.
+type Omitted = BTreeMap<String, (String, String)>;
+
+/// Counts the links of a file that are followed.
+struct Visits(u64);
+
+impl Visits {
+    fn one(&mut self) -> Result<()> {
+        self.0 += 1;
+        match self.0 <= MOST {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Limit, format!("has more than {MOST} links to groups and datasets"))),
+        }
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(file: &'a H5File<'a>, options: &GroupOptions<'a>) -> Self {
+        let (wanted, seen) = (PathGlobs::new(options.groups), BTreeSet::from([file.root]));
+        let (found, passed, omitted) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { file, pytables: options.pytables, wanted, seen, visits: Visits(0), found, passed, omitted }
+    }
+
+    fn group(&mut self, group: &ObjectHeader, path: &str, depth: usize) -> Result<()> {
+        if depth >= DEEPEST {
+            return Err(too_deep());
+        }
+        for (name, link) in links(self.file, group).map_err(|e| named(path, e))? {
+            let Link::Object(address) = link else { continue };
+            self.visits.one()?;
+            let path = format!("{path}/{name}");
+            let taken = self.wanted.wants(&path);
+            if !taken && (self.wanted.leaves_out(&path) || !self.seen.insert(address)) {
+                continue;
+            }
+            let read =
+                ObjectHeader::read(self.file, address).and_then(|object| Ok((describe(self.file, &object)?, object)));
+            match read {
+                Ok((described, _)) if taken => {
+                    let is_group = matches!(described, Described::Group);
+                    self.found.push(Found { path, address, is_group });
+                }
+                Ok((Described::Group, _)) if self.pytables && name.starts_with("_i_") => {}
+                Ok((Described::Group, object)) => {
+                    self.group(&object, &path, depth + 1)?;
+                    self.passed.push(path);
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == Kind::Unsupported => {
+                    self.omitted.entry(field_name(&path)).or_insert_with(|| (path, e.text().into_owned()));
+                }
+                Err(e) => return Err(named(&path, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses globs that take nothing.
+    fn check(&self, globs: &[String]) -> Result<()> {
+        let all = globs.join(",");
+        let glob = match (self.wanted.unmatched(), self.found.is_empty()) {
+            (Some(glob), _) => glob,
+            (None, true) => &all,
+            (None, false) => return Ok(()),
+        };
+        let groups: Vec<&str> = self.passed.iter().map(String::as_str).collect();
+        let error = Error::config(format!("`groups`: no group or dataset matches {glob}"));
+        Err(match groups.as_slice() {
+            [] => error,
+            groups => error.hint(format!("there are the groups {}", some_of(groups))),
+        })
+    }
+}
+
+fn too_deep() -> Error {
+    Error::new(Kind::Limit, format!("has groups more than {DEEPEST} deep"))
+}
+
+/// A walk over the datasets of one sample after the other.
+struct SampleWalk<'a> {
+    file: &'a H5File<'a>,
+    options: &'a GroupOptions<'a>,
+    datasets: PathGlobs<'a>,
+    visits: Visits,
+    /// The path of the sample at hand.
+    place: String,
+    /// The groups around the object at hand, which it can't hold.
+    groups: Vec<u64>,
+    /// Places in `made.fields`.
+    names: BTreeMap<String, u32>,
+    made: GroupSamples,
+    omitted: Omitted,
+    /// Fields that are null datasets in some sample.
+    empty: BTreeSet<String>,
+}
+
+impl SampleWalk<'_> {
+    fn sample(&mut self, found: Found) -> Result<()> {
+        let start = self.made.values.len();
+        let sample =
+            GroupSample { path: found.path.trim_start_matches('/').to_owned(), values: start..start, bytes: 0 };
+        self.made.samples.push(sample);
+        self.place = found.path;
+        self.object(found.address, "")?;
+        let end = self.made.values.len();
+        if let Some(sample) = self.made.samples.last_mut() {
+            sample.values.end = end;
+        }
+        Ok(())
+    }
+
+    /// The object at `below` of the sample.
+    fn object(&mut self, address: u64, below: &str) -> Result<()> {
+        let path = format!("{}{below}", self.place);
+        if self.groups.contains(&address) {
+            return Ok(());
+        }
+        match self.dataset_or_group(address, below, &path) {
+            Err(e) if e.kind() == Kind::Unsupported && e.field().is_none() => self.omit(below, path, e),
+            Err(e) if e.field().is_none() => Err(named(&path, e)),
+            done => done,
+        }
+    }
+
+    fn dataset_or_group(&mut self, address: u64, below: &str, path: &str) -> Result<()> {
+        let object = ObjectHeader::read(self.file, address)?;
+        match describe(self.file, &object)? {
+            Described::Group => {
+                self.groups.push(address);
+                let done = self.members(&object, below);
+                self.groups.pop();
+                done
+            }
+            _ if !self.datasets.wants(path) => Ok(()),
+            Described::Null => {
+                self.empty.insert(self.field_name(below));
+                Ok(())
+            }
+            Described::Scalar => self.dataset(&object, address, below, &[]),
+            Described::Rows(_, dims) => {
+                let bare = dimension(self.file, &object, path)?.is_some_and(|dimension| dimension.bare);
+                if bare { Ok(()) } else { self.dataset(&object, address, below, &dims) }
+            }
+        }
+    }
+
+    fn members(&mut self, group: &ObjectHeader, below: &str) -> Result<()> {
+        if self.groups.len() >= DEEPEST {
+            return Err(too_deep());
+        }
+        for (name, link) in links(self.file, group)? {
+            self.visits.one()?;
+            let (below, path) = (format!("{below}/{name}"), format!("{}{below}/{name}", self.place));
+            match link {
+                Link::Object(_) if self.options.pytables && name.starts_with("_i_") => {}
+                Link::Object(address) => self.object(address, &below)?,
+                Link::Path => self.omit(&below, path, Error::unsupported("a soft link"))?,
+                Link::Outside => self.omit(&below, path, Error::unsupported("a link to another file"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn dataset(&mut self, object: &ObjectHeader, address: u64, below: &str, dims: &[u64]) -> Result<()> {
+        let datatype = Description::of(self.file, object)?.datatype;
+        for (at, (leaf, made)) in whole_leaves(&datatype, dims, self.options).into_iter().enumerate() {
+            let name = format!("{}{}", self.field_name(below), leaf.name);
+            if self.options.fields.is_some_and(|names| !names.contains(&name)) {
+                continue;
+            }
+            match made {
+                Ok(made) => {
+                    let elements = leaf.dims.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
+                    self.value(&name, below, GroupValue { field: 0, leaf: at as u32, address }, made)?;
+                    if let Some(sample) = self.made.samples.last_mut() {
+                        let bytes = elements.saturating_mul(leaf.datatype.size().into());
+                        sample.bytes = sample.bytes.saturating_add(bytes.max(1));
+                    }
+                }
+                Err(why) if leaf.name.is_empty() => {
+                    self.omit(below, format!("{}{below}", self.place), Error::unsupported(why))?;
+                }
+                Err(why) => {
+                    let path = format!("{}{below}{}", self.place, leaf.name);
+                    self.omitted.entry(name).or_insert((path, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a value of the field `name` to the sample at hand.
+    fn value(&mut self, name: &str, below: &str, mut value: GroupValue, (kind, numpy): Made) -> Result<()> {
+        let last = self.made.samples.len() - 1;
+        let Some(place) = self.names.get(name) else {
+            value.field = self.made.fields.len() as u32;
+            self.names.insert(name.to_owned(), value.field);
+            let (name, dataset) = (name.to_owned(), below.to_owned());
+            self.made.fields.push(GroupField { name, dataset, kind, numpy, count: 1, first: last, last });
+            self.made.values.push(value);
+            return Ok(());
+        };
+        value.field = *place;
+        let Some(field) = self.made.fields.get_mut(*place as usize) else { return Ok(()) };
+        if field.dataset != below || field.last == last {
+            let message = format!(
+                "datasets {} and {below} of groups give the same field {name}; choose one with `datasets`",
+                field.dataset
+            );
+            return Err(Error::unsupported(message).in_field(name));
+        }
+        match joined(&field.kind, &kind).filter(|_| field.numpy == numpy) {
+            Some(joined) => field.kind = joined,
+            None => {
+                let (field, first) = (&*field, self.made.samples.get(field.first).map_or("", |sample| &sample.path));
+                let message = format!(
+                    "dataset {}{below} holds {kind}, and that of /{first} {}: values of one field have one type and one number of dimensions",
+                    self.place, field.kind
+                );
+                let hint = "choose groups that are alike with `groups`, or leave the dataset out with `datasets`";
+                return Err(Error::unsupported(message).in_field(name).hint(hint));
+            }
+        }
+        field.count += 1;
+        field.last = last;
+        self.made.values.push(value);
+        Ok(())
+    }
+
+    fn field_name(&self, below: &str) -> String {
+        if below.is_empty() { VALUE.to_owned() } else { field_name(below) }
+    }
+
+    /// Notes that the dataset or group at `path` can't be read; an error if an option names it.
+    fn omit(&mut self, below: &str, path: String, error: Error) -> Result<()> {
+        if self.datasets.name(&path) {
+            return Err(error.context(format_args!("dataset {path} can't be read")).in_field(self.field_name(below)));
+        }
+        if self.datasets.wants(&path) {
+            let name = self.field_name(below);
+            self.omitted.entry(name).or_insert_with(|| (path, error.text().into_owned()));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<GroupSamples> {
+        let Self { datasets, mut made, names, mut omitted, empty, .. } = self;
+        if let Some((name, (path, why))) = omitted.iter().find(|(name, _)| names.contains_key(*name)) {
+            let error = Error::unsupported(why).context(format_args!("dataset {path} can't be read")).in_field(name);
+            return Err(error.hint(
+                "other samples have values of this field: leave it out with `datasets`, or choose others with `groups`",
+            ));
+        }
+        for name in empty.into_iter().filter(|name| !names.contains_key(name)) {
+            omitted.entry(name).or_insert((String::new(), "a null dataset, which has no value".to_owned()));
+        }
+        if let Some(glob) = datasets.unmatched() {
+            let known: Vec<&str> = made.fields.iter().map(|field| field.name.as_str()).collect();
+            let message = format!(
+                "`datasets`: no dataset of the groups matches {glob}; they give the fields {}",
+                some_of(&known)
+            );
+            return Err(Error::config(message));
+        }
+        if made.fields.is_empty() && self.options.fields.is_none() {
+            let why = omitted.iter().next().map(|(name, (_, why))| format!(" ({name}: {why})")).unwrap_or_default();
+            return Err(Error::unsupported(format!("has no readable dataset in the groups of `groups`{why}")));
+        }
+        made.omitted =
+            omitted.into_iter().map(|(field, (_, reason))| Omission { field, reason, empty: false }).collect();
+        sort_fields(&mut made);
+        Ok(made)
+    }
+}
+
+/// The leaves of a dataset of these dimensions that is one value, as those of a dataset of one row; or why one can't be read.
+pub(crate) fn whole_leaves(
+    datatype: &Datatype,
+    dims: &[u64],
+    options: &GroupOptions<'_>,
+) -> Vec<(LeafMember, Result<Made, String>)> {
+    let datatype = if options.pytables { &datatype.clone().of_pytables() } else { datatype };
+    let dims: Vec<u64> = std::iter::once(&1).chain(dims).copied().collect();
+    let made = |leaf: LeafMember| {
+        let made = field_type(&leaf.datatype, &leaf.dims);
+        let made = if options.bytes { made.map(|made| of_bytes(&leaf, made)) } else { made };
+        (leaf, made)
+    };
+    leaves(datatype, &dims).into_iter().map(made).collect()
+}
+
+fn sort_fields(made: &mut GroupSamples) {
+    let mut order: Vec<usize> = (0..made.fields.len()).collect();
+    order.sort_by(|a, b| {
+        made.fields.get(*a).map(|field| &field.name).cmp(&made.fields.get(*b).map(|field| &field.name))
+    });
+    let mut places = vec![0u32; order.len()];
+    for (to, from) in order.iter().enumerate() {
+        if let Some(place) = places.get_mut(*from) {
+            *place = to as u32;
+        }
+    }
+    for value in &mut made.values {
+        value.field = places.get(value.field as usize).copied().unwrap_or_default();
+    }
+    made.fields.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+/// The field type of values of both types: arrays of one rank may have other shapes.
+fn joined(one: &FieldType, other: &FieldType) -> Option<FieldType> {
+    use FieldType::{Ragged, Tensor};
+    if one == other {
+        return Some(one.clone());
+    }
+    let shape = |kind: &FieldType| match kind {
+        Tensor { element, shape } => Some((element.clone(), shape.len())),
+        Ragged { element, rank } => Some((element.clone(), *rank)),
+        _ => None,
+    };
+    let (element, rank) = shape(one)?;
+    (shape(other)? == (element.clone(), rank)).then_some(Ragged { element, rank })
+}

@@ -1,0 +1,184 @@
+"""Writes files whose groups are samples with h5py and PyTables into a folder, and prints their values.
+
+One line of JSON per file: its name, the options of the source, and for each field one text per sample as in dump.py ("null" if the sample
+lacks it), or the words that the error must contain. Values are read back by h5py.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import tables
+
+DIR = Path(sys.argv[1])
+rng = np.random.default_rng(11)
+
+
+def hexed(value):
+    if isinstance(value, str):
+        return value.encode().hex()
+    if isinstance(value, (bytes, np.bytes_)):
+        return bytes(value).hex()
+    value = np.asarray(value)
+    if value.dtype.kind in "OSU":
+        return "|".join(hexed(v) for v in value.ravel())
+    return np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"))).tobytes().hex()
+
+
+def members(value, name):
+    """The fields of a dataset: one for each member of a compound."""
+    if value.dtype.names is None:
+        yield name, value
+    else:
+        for member in value.dtype.names:
+            yield from members(value[member], f"{name}.{member}")
+
+
+def values(group):
+    """The fields of a sample, as h5py reads them."""
+    found = {}
+
+    def one(name, dataset):
+        if not isinstance(dataset, h5py.Dataset):
+            return
+        name = name.replace("/", ".")
+        value = dataset[()]
+        if h5py.check_string_dtype(dataset.dtype) is None and h5py.check_vlen_dtype(dataset.dtype) is not None:
+            found[name] = ("one" if h5py.check_vlen_dtype(dataset.dtype) == np.uint8 else "list", value)
+        elif isinstance(value, np.ndarray) or isinstance(value, np.void):
+            for name, value in members(np.asarray(value), name):
+                found[name] = ("array", value)
+        else:
+            found[name] = ("one", value)
+
+    group.visititems(one)
+    return found
+
+
+def text(kind, value, ragged):
+    if kind == "list":
+        return "[" + ",".join(hexed(v) for v in value) + "]"
+    if kind == "array" and ragged:
+        return str(list(np.shape(value))) + hexed(value)
+    return hexed(value)
+
+
+def say(name, groups, error="", **options):
+    line = {"file": name, "options": {"groups": groups, **options}, "error": error, "fields": {}}
+    if not error:
+        with h5py.File(DIR / name) as f:
+            paths = [""] if groups == "/" else sorted(f"{groups[:-2].strip('/')}/{key}".strip("/") for key in f[groups[:-1]])
+            samples = [values(f[path or "/"]) for path in paths]
+        fields = sorted({field for sample in samples for field in sample})
+        for field in fields:
+            there = [sample[field] for sample in samples if field in sample]
+            ragged = len({np.shape(value) for _, value in there}) > 1
+            texts = [text(*sample[field], ragged) if field in sample else "null" for sample in samples]
+            line["fields"][field] = texts
+        if groups != "/":
+            line["fields"]["path"] = [hexed(path) for path in paths]
+    print(json.dumps(line))
+
+
+def episodes(libver, name):
+    with h5py.File(DIR / name, "w", libver=libver) as f:
+        f.create_dataset("mask/train", data=["demo_0", "demo_1"], dtype=h5py.string_dtype())
+        for i in range(30):
+            steps = 4 + i * 7 % 13
+            g = f.create_group(f"data/demo_{i}")
+            g["actions"] = rng.normal(size=(steps, 7)).astype("f4")
+            image = rng.integers(0, 255, (steps, 6, 5, 3), dtype="u1")
+            g.create_dataset("obs/image", data=image, chunks=(2, 6, 5, 3), compression="gzip", shuffle=True)
+            g.create_dataset("obs/grows", data=image[:, 0, 0], chunks=(4, 3), maxshape=(None, 3))
+            g["obs/state"] = rng.normal(size=(steps, 3)).astype(">f8")
+            g["goal"] = np.arange(4, dtype="i8") + i
+            g["scalar"], g["done"], g["score"] = i, i % 3 == 0, np.float16(i / 7)
+            g["complex"] = np.complex64(complex(i, -i))
+            g["task"], g["fixed"] = f"pick é {i}", np.bytes_(b"ab" * (i % 3))
+            g.create_dataset("words", data=[f"w{j}" for j in range(i % 4)], dtype=h5py.string_dtype())
+            g["codes"] = np.array([b"ab", b"cde"][: 1 + i % 2], "S3")
+            g["table"] = np.array([(i, (1.5, j)) for j in range(i % 5)], [("n", ">i4"), ("xy", "f8", (2,))])
+            g["one_row"] = np.array((i, 2.5), [("n", "<u2"), ("x", "f4")])
+            g["none"], g["flat"] = np.zeros((0, 3)), np.zeros((steps, 0), "u1")
+            g.create_dataset("never_written", (steps, 2), "i2", fillvalue=7)
+            if i % 3:
+                g["note"], g["extra"], g["number"] = f"n{i}", np.full((2, 2), i, "i4"), np.uint8(i)
+                g["truth"], g["lengths"] = i % 2 == 0, np.arange(i)
+            blob = g.create_dataset("jpg", (), h5py.vlen_dtype(np.uint8))
+            blob[()] = np.arange(i, dtype="u1")
+            if i != 4:
+                g.create_dataset("hits", (), h5py.vlen_dtype(np.int32))[()] = np.arange(i % 6, dtype="i4")
+    say(name, "/data/*")
+
+
+def embeddings():
+    with h5py.File(DIR / "embeddings.h5", "w") as f:
+        lengths = [1 + i % 9 for i in range(200)]
+        for i, length in enumerate(lengths):
+            f[f"P{i:05}"] = np.full((length, 8), i, "f2")
+    texts = [str([n, 8]) + hexed(np.full((n, 8), i, "f2")) for i, n in enumerate(lengths)]
+    fields = {"path": [hexed(f"P{i:05}") for i in range(200)], "value": texts}
+    print(json.dumps({"file": "embeddings.h5", "options": {"groups": "*"}, "error": "", "fields": fields}))
+
+
+def whole_files():
+    with h5py.File(DIR / "whole.h5", "w") as f:
+        f["a"], f["b/c"], f["length"] = np.arange(5), np.ones((3, 2)), 9
+    say("whole.h5", "/")
+    say("whole.h5", "/x*", error="there are the groups /b")
+    say("whole.h5", "/,b", error="can't be a sample beside")
+    say("whole.h5", "/", error="with `groups` each group is a sample", dimension="time")
+    say("whole.h5", "/b", error="no dataset of the groups matches a", datasets="a")
+
+
+def others():
+    with tables.open_file(str(DIR / "pytables.h5"), "w") as f:
+        for i in range(3):
+            f.create_array(f"/runs/r{i}", "x", np.arange(i + 1), createparents=True)
+            f.create_array(f"/runs/r{i}", "ok", np.array([True, False]))
+    with h5py.File(DIR / "pytables.h5") as f:
+        x = [str([i + 1]) + hexed(f[f"runs/r{i}/x"][:]) for i in range(3)]
+    fields = {"path": [hexed(f"runs/r{i}") for i in range(3)], "ok": ["0100"] * 3, "x": x}
+    print(json.dumps({"file": "pytables.h5", "options": {"groups": "/runs/*"}, "error": "", "fields": fields}))
+
+    with h5py.File(DIR / "unlike.h5", "w") as f:
+        f["a/x"], f["b/x"] = np.zeros(3, "f4"), np.zeros(3, "f8")
+        f["c/y"], f["d/y"] = np.zeros(3), np.zeros((3, 2))
+        f["e/z"], f["g/z"] = np.zeros(3), np.zeros(3)
+        f["g"].create_dataset("odd", data=np.zeros(3, "longdouble"))
+        f["h/odd"] = np.zeros(3)
+        f["i/path"] = np.zeros(3)
+        f["j/t"], f["k/t"] = "text", 3
+    say("unlike.h5", "a,b", error="dataset /b/x holds Float64[3], and that of /a Float32[3]")
+    say("unlike.h5", "c,d", error="dataset /d/y holds Float64[3,2], and that of /c Float64[3]")
+    say("unlike.h5", "g,h", error="dataset /g/odd can't be read")
+    say("unlike.h5", "i", error="has the name of the field path")
+    say("unlike.h5", "j,k", error="dataset /k/t holds")
+    say("unlike.h5", "g", error="dataset /g/odd can't be read", datasets="/g/odd")
+    for name, datasets in [("e,g", "*,!*/odd"), ("e,g", "*/z")]:
+        fields = {"path": [hexed("e"), hexed("g")], "z": [hexed(np.zeros(3))] * 2}
+        options = {"groups": name, "datasets": datasets}
+        print(json.dumps({"file": "unlike.h5", "options": options, "error": "", "fields": fields}))
+
+    with h5py.File(DIR / "links.h5", "w") as f:
+        f["shared"] = np.arange(4)
+        for i in range(2):
+            f[f"s/{i}/grid"] = f["shared"]
+            f[f"s/{i}/x"] = np.full(2, i)
+            f[f"s/{i}/soft"] = h5py.SoftLink("/shared")
+            f[f"s/{i}/up"] = f[f"s/{i}"]
+        f["s/2"] = f["s/0"]
+        f["s/note"] = "beside the groups"
+    grid = [hexed(np.arange(4))] * 3
+    x = [hexed(np.full(2, i)) for i in (0, 1, 0)]
+    fields = {"grid": grid, "path": [hexed(f"s/{i}") for i in range(3)], "x": x}
+    print(json.dumps({"file": "links.h5", "options": {"groups": "/s/*"}, "error": "", "fields": fields}))
+
+
+episodes("earliest", "episodes-old.h5")
+episodes("latest", "episodes-new.h5")
+embeddings()
+whole_files()
+others()
