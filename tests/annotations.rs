@@ -240,6 +240,42 @@ fn numbers_with_nan_stay_numbers() {
     assert_eq!(["01.json", "02.json"].map(|name| &*found[name].1), [r#"{"f":"01","n":null}"#, r#"{"f":"02","n":1}"#]);
 }
 
+/// The same with patients that a table names.
+#[test]
+fn groups_of_a_column_stay_in_one_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..200).map(|scan| format!("{scan:03}.png")).collect();
+    let input = files(&dir.path().join("in"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let rows = |missing: u32| {
+        let line = |scan: u32| match scan == missing {
+            true => format!("{scan:03},\n"),
+            false => format!("{scan:03},p{}\n", scan * 7 % 40),
+        };
+        (0..200).map(line).fold("scan,patient\n".to_owned(), |all, line| all + &line)
+    };
+    let recipe = |table: &str, column: &str| {
+        let recipe = with_table(&input, ("t.csv", table), "scan", &[]).split("train=0.5,val=0.5".parse().unwrap());
+        recipe.with("split-by", &format!("column:{column}")).unwrap()
+    };
+    let mut found: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+    for (member, split) in
+        splits(&recipe(&rows(999), "patient")).into_iter().filter(|(member, _)| member.ends_with(".png"))
+    {
+        found.entry(member[..3].parse::<u32>().unwrap() * 7 % 40).or_default().insert(split);
+    }
+    assert!(found.len() == 40 && found.values().all(|splits| splits.len() == 1), "{found:?}");
+    let trained = found.values().filter(|splits| splits.contains("train")).count();
+    assert!((10..=30).contains(&trained), "{trained} of 40 patients");
+    let refused = |recipe: &Recipe| packhorse::session().pack(recipe).unwrap_err().to_string();
+    assert!(refused(&recipe(&rows(7), "patient")).contains("has no value in the column patient"));
+    let unknown = refused(&recipe(&rows(999), "pateint"));
+    assert!(unknown.contains("pateint") && unknown.contains("patient"), "{unknown}");
+    let alone = Recipe { metadata: None, key: None, ..recipe("", "patient") };
+    assert!(refused(&alone).contains("needs `metadata`"));
+    let idle = Recipe { split: Splits::Names, ..recipe(&rows(999), "patient") };
+    assert!(refused(&idle).contains("`split-by=column:patient` takes shares"));
+}
+
 /// All samples of a patient are in one split, and shares are those of patients.
 #[test]
 fn groups_stay_in_one_split() {
@@ -267,7 +303,7 @@ fn groups_stay_in_one_split() {
     assert!(error.to_string().contains("is in no group by the expression of `split-by`"), "{error}");
     assert!("group:sub".parse::<packhorse::pack::SplitBy>().is_err());
     let idle = Recipe { split: Splits::Names, ..recipe("group:/(sub-[0-9]+)/") };
-    assert!(packhorse::session().pack(&idle).unwrap_err().to_string().contains("`split-by=group` takes shares"));
+    assert!(packhorse::session().pack(&idle).unwrap_err().to_string().contains("takes shares, such as"));
     // Of members of archives the path goes on inside.
     let archive = dir.path().join("bids.tar");
     let ran =

@@ -117,6 +117,8 @@ pub enum SplitBy {
     /// By a hash of the first group of this expression in the path of the input: samples of one group, such as those of a patient or a
     /// speaker, are in one split, and the shares are those of groups.
     Group(PathSplit),
+    /// By a hash of the value that this column of the metadata table has for the sample, in the same way.
+    Column(String),
 }
 
 impl FromStr for SplitBy {
@@ -127,7 +129,8 @@ impl FromStr for SplitBy {
             ("hash", _) => Ok(SplitBy::Hash),
             ("order", _) => Ok(SplitBy::Order),
             (_, Some(("group", rule))) => rule.parse().map(SplitBy::Group),
-            _ => Err(Error::config(format!("takes hash, order or group:EXPRESSION, not \"{text}\""))),
+            (_, Some(("column", name))) if !name.is_empty() => Ok(SplitBy::Column(name.to_owned())),
+            _ => Err(Error::config(format!("takes hash, order, group:EXPRESSION or column:NAME, not \"{text}\""))),
         }
     }
 }
@@ -138,6 +141,7 @@ impl fmt::Display for SplitBy {
             SplitBy::Hash => f.write_str("hash"),
             SplitBy::Order => f.write_str("order"),
             SplitBy::Group(rule) => write!(f, "group:{}", rule.0.as_str()),
+            SplitBy::Column(name) => write!(f, "column:{name}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::plan_item::PlanItem;
 use super::split::{NAMES, is_name};
 use super::{Shares, SplitBy, Splits};
 use crate::Recipe;
-use crate::scan::{Listing, SampleRef, name_in, of_two_splits, path_of, split_of};
+use crate::scan::{Listing, SampleRef, name_in, no_value, of_two_splits, path_of, split_of};
 use packhorse_core::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,6 +40,15 @@ impl<'a> SplitAssignment<'a> {
                             None => Err(Error::config("is in no group by the expression of `split-by`")
                                 .in_input(sample.first_path().display())),
                         };
+                        Rule::Known(listing.iter().map(split).collect::<Result<_>>()?)
+                    }
+                    SplitBy::Column(name) => {
+                        let split =
+                            |sample: SampleRef<'_>| match name_in(sample.row().unwrap_or_default(), name, "group") {
+                                Ok(Some(group)) => Ok(shares.by_key(&group)),
+                                Ok(None) => Err(no_value(name).in_input(sample.first_path().display())),
+                                Err(e) => Err(e.in_input(sample.first_path().display())),
+                            };
                         Rule::Known(listing.iter().map(split).collect::<Result<_>>()?)
                     }
                 };

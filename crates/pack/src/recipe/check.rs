@@ -39,8 +39,8 @@ impl Recipe {
                 return Err(bad(format!("`{name}` and `{other}` exclude each other; leave one of them out")));
             }
         }
-        if let (SplitBy::Group(_), false) = (&self.split_by, self.split.divides()) {
-            return Err(bad("`split-by=group` takes shares, such as `split=train=0.9,val=0.1`".to_owned()));
+        if let (SplitBy::Group(_) | SplitBy::Column(_), false) = (&self.split_by, self.split.divides()) {
+            return Err(bad(format!("`split-by={}` takes shares, such as `split=train=0.9,val=0.1`", self.split_by)));
         }
         check_columns(self)
     }

@@ -204,8 +204,8 @@ settings! {
         /// group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`
         split: Splits, text("SHARES").default("keep");
         /// How shares assign samples to splits: hash (of the key, or of the table's name and the row's position in it;
-        /// stable when files are added), order, or group:EXPRESSION, whose first group in the path of the file from the
-        /// name of INPUT on names what stays in one split, such as a patient
+        /// stable when files are added) or order. Or what stays in one split, such as a patient: group:EXPRESSION, whose
+        /// first group in the path of the file from the name of INPUT on names it, or column:NAME of `metadata`
         split_by: SplitBy, text("HOW").default("hash");
         /// Pack only the first N samples of the order
         limit: Option<u64>, takes("N", FROM_ONE);

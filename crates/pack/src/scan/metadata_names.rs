@@ -4,7 +4,7 @@ use super::label::by_column;
 use super::split_lists::take_splits;
 use super::{Listing, Scan, ScanOptions, matched};
 use crate::metadata::{InputFolders, Metadata, TableOptions};
-use crate::{Labels, MetadataRows, Recipe, Splits};
+use crate::{Labels, MetadataRows, Recipe, SplitBy, Splits};
 use packhorse_core::{Code, Error, Result, nearest};
 use packhorse_storage::Location;
 use serde_json::value::RawValue;
@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Refuses a recipe that takes labels or splits from a column that is not among the metadata.
-pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
+/// The settings that take a column of the metadata, and the column.
+fn columns(recipe: &Recipe) -> impl Iterator<Item = (&'static str, &String)> {
     let labels = match &recipe.labels {
         Some(Labels::Column(name)) => Some(("labels", name)),
         _ => None,
@@ -22,16 +22,25 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
         Splits::Column(name) => Some(("split", name)),
         _ => None,
     };
+    let groups = match &recipe.split_by {
+        SplitBy::Column(name) => Some(("split-by", name)),
+        _ => None,
+    };
+    labels.into_iter().chain(splits).chain(groups)
+}
+
+/// Refuses a recipe that takes labels, splits or groups from a column that is not among the metadata.
+pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
     let bad = |message: String| Err(Error::config(message).with_code(Code::BadSetting));
     if recipe.metadata_rows == MetadataRows::List
-        && let Some((setting, name)) = labels.or(splits)
+        && let Some((setting, name)) = columns(recipe).next()
     {
         return bad(format!(
             "`{setting}=column:{name}` takes one row for each sample, and `metadata-rows=list` allows several"
         ));
     }
     TableOptions::parse(&recipe.metadata_read)?;
-    for (setting, name) in labels.into_iter().chain(splits) {
+    for (setting, name) in columns(recipe) {
         if recipe.metadata.is_none() {
             let error = Error::config(format!(
                 "`{setting}=column:{name}` needs `metadata`, the table with that column; give that too"
@@ -47,7 +56,7 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
     Ok(())
 }
 
-/// Gives each sample its row of the metadata, and the label and the split that a column or a list names, as far as the recipe
+/// Gives each sample its row of the metadata, and the label, the split and the group that a column or a list names, as far as the recipe
 /// wants that. Samples without a row, a class or a split are bad inputs.
 ///
 /// Errors: `Config` for a column that no row has; `Content` for a bad input, under [`OnError::Fail`](crate::OnError::Fail).
@@ -71,19 +80,18 @@ pub(super) fn take_metadata(context: Scan<'_>, options: &ScanOptions<'_>, listin
         by_column(name, options.classes.clone(), listing, observer)?;
         listing.refuse_faults(recipe.on_error)?;
     }
-    match &recipe.split {
-        Splits::Column(name) => {
-            keep_samples_of_splits(name, listing)?;
-            listing.refuse_faults(recipe.on_error)
-        }
-        _ => Ok(()),
+    for (setting, name) in columns(recipe).filter(|(setting, _)| *setting != "labels") {
+        keep_named(setting, name, listing)?;
+        listing.refuse_faults(recipe.on_error)?;
     }
+    Ok(())
 }
 
-/// Removes the samples whose rows name no split in the column `name`.
-fn keep_samples_of_splits(name: &str, listing: &mut Listing) -> Result<()> {
-    let fault = |row: Option<&str>| match name_in(row.unwrap_or_default(), name, "split") {
-        Ok(split) => split.is_none().then(|| no_value(name)),
+/// Removes the samples whose rows name no split or group, as `setting` has it, in the column `name`.
+fn keep_named(setting: &str, name: &str, listing: &mut Listing) -> Result<()> {
+    let of = if setting == "split" { "split" } else { "group" };
+    let fault = |row: Option<&str>| match name_in(row.unwrap_or_default(), name, of) {
+        Ok(named) => named.is_none().then(|| no_value(name)),
         Err(e) => Some(e),
     };
     let faults: Vec<Option<Error>> = listing
@@ -91,14 +99,14 @@ fn keep_samples_of_splits(name: &str, listing: &mut Listing) -> Result<()> {
         .map(|s| fault(s.row()).map(|e| e.in_input(s.first_path().display()).in_sample(s.key())))
         .collect();
     if !faults.is_empty() && faults.iter().flatten().filter(|e| e.code() == Code::NoMetadata).count() == faults.len() {
-        return Err(without_column(listing, name, "split"));
+        return Err(without_column(listing, name, setting));
     }
     listing.retain(&faults.iter().map(Option::is_none).collect::<Vec<_>>());
     faults.into_iter().flatten().for_each(|fault| listing.add_fault(fault));
     Ok(())
 }
 
-/// The name of a class or a split (`of`) in the column `name` of a metadata row; `None` for a missing value.
+/// The name of a class, a split or a group (`of`) in the column `name` of a metadata row; `None` for a missing value.
 pub(crate) fn name_in<'a>(row: &'a str, name: &str, of: &str) -> Result<Option<Cow<'a, str>>> {
     let value = members(row)?.remove(name).map_or("null", RawValue::get);
     let found = match value.as_bytes() {
@@ -119,7 +127,7 @@ pub(crate) fn name_in<'a>(row: &'a str, name: &str, of: &str) -> Result<Option<C
 }
 
 /// The fault of a sample whose row has no value in the column `name`.
-pub(super) fn no_value(name: &str) -> Error {
+pub(crate) fn no_value(name: &str) -> Error {
     Error::content(format!("has no value in the column {name} of the metadata")).with_code(Code::NoMetadata)
 }
 

@@ -30,7 +30,7 @@ pub(crate) use decode::columns_of;
 pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
 pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
-pub(crate) use metadata_names::{check_columns, name_in};
+pub(crate) use metadata_names::{check_columns, name_in, no_value};
 pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};

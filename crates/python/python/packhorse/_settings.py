@@ -76,7 +76,7 @@ class Settings(TypedDict, total=False):
     split: Text | None
     """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of folders and files; lists:train=train.txt,val=val.txt; keep: the splits of sealed datasets among the inputs; none: no splits. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`."""
     split_by: Text | None
-    """How shares assign samples to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added), order, or group:EXPRESSION, whose first group in the path of the file from the name of INPUT on names what stays in one split, such as a patient."""
+    """How shares assign samples to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added) or order. Or what stays in one split, such as a patient: group:EXPRESSION, whose first group in the path of the file from the name of INPUT on names it, or column:NAME of `metadata`."""
     limit: int | None
     """Pack only the first N samples of the order."""
     name: Text | None
