@@ -77,7 +77,7 @@ fn one(mut client: TcpStream, server: &str) -> std::io::Result<()> {
     if text.starts_with("HEAD ") && given.starts_with(b"HTTP/1.1 200") {
         let whole = answer(server, &[b"GET ", &request[5..]].concat())?;
         let start = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_default() + 4;
-        let hash = format!("x-goog-hash: crc32c={}\r\n", base64(crc32c(&whole[start..])));
+        let hash = format!("x-goog-hash: crc32c={}\r\n", base64(packhorse::core::crc32c(&whole[start..])));
         let line = given.windows(2).position(|two| two == b"\r\n").unwrap_or_default() + 2;
         given.splice(line..line, hash.into_bytes());
     }
@@ -88,13 +88,6 @@ fn refuse(client: &mut TcpStream, status: &str, code: &str) -> std::io::Result<(
     let body = format!("<?xml version='1.0'?><Error><Code>{code}</Code></Error>");
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
     client.write_all(format!("{head}{body}").as_bytes())
-}
-
-/// The CRC-32C of `bytes`, byte by byte through a table.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let entry = |n: u32| (0..8).fold(n, |c, _| if c & 1 == 1 { 0x82f6_3b78 ^ (c >> 1) } else { c >> 1 });
-    let table: Vec<u32> = (0..256).map(entry).collect();
-    !bytes.iter().fold(!0, |crc: u32, byte| table[usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
 }
 
 /// Four bytes, the highest first, in Base64.
