@@ -176,6 +176,14 @@ def others():
     fields = {"grid": grid, "path": [hexed(f"s/{i}") for i in range(3)], "x": x}
     print(json.dumps({"file": "links.h5", "options": {"groups": "/s/*"}, "error": "", "fields": fields}))
 
+    with h5py.File(DIR / "bomb.h5", "w") as f:
+        group = f.create_group("leaf")
+        for level in range(30):
+            above = f.create_group(f"level_{level}")
+            above["a"] = above["b"] = group
+            group = above
+    say("bomb.h5", "level_29", error="too many links")
+
 
 episodes("earliest", "episodes-old.h5")
 episodes("latest", "episodes-new.h5")

@@ -16,8 +16,11 @@ use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, som
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The most objects of a file.
-const MOST: u64 = 10_000_000;
+/// The most links that are followed in a file: so many, and more in a larger file, where each has its own bytes.
+const LINKS: u64 = 100_000;
+const MOST_LINKS: u64 = 10_000_000;
+/// The most fields of a file.
+const FIELDS: usize = 100_000;
 /// The name of the field of a dataset that is a sample itself.
 const VALUE: &str = "value";
 
@@ -160,16 +163,20 @@ struct Search<'a> {
 /// For each field: the path of the first dataset that is omitted, and why.
 type Omitted = BTreeMap<String, (String, String)>;
 
-/// Counts the links of a file that are followed.
-struct Visits(u64);
+/// Counts the links of a file that are followed. Groups with several links are followed several times.
+struct Visits {
+    left: u64,
+}
 
 impl Visits {
+    fn of(file: &H5File<'_>) -> Self {
+        Self { left: LINKS.saturating_add(file.len()).min(MOST_LINKS) }
+    }
+
     fn one(&mut self) -> Result<()> {
-        self.0 += 1;
-        match self.0 <= MOST {
-            true => Ok(()),
-            false => Err(Error::new(Kind::Limit, format!("has more than {MOST} links to groups and datasets"))),
-        }
+        let many = || Error::new(Kind::Limit, "has too many links between groups, some of them to the same ones");
+        self.left = self.left.checked_sub(1).ok_or_else(many)?;
+        Ok(())
     }
 }
 
@@ -177,7 +184,7 @@ impl<'a> Search<'a> {
     fn new(file: &'a H5File<'a>, options: &GroupOptions<'a>) -> Self {
         let (wanted, seen) = (PathGlobs::new(options.groups), BTreeSet::from([file.root]));
         let (found, passed, omitted) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { file, pytables: options.pytables, wanted, seen, visits: Visits(0), found, passed, omitted }
+        Self { file, pytables: options.pytables, wanted, seen, visits: Visits::of(file), found, passed, omitted }
     }
 
     fn group(&mut self, group: &ObjectHeader, path: &str, depth: usize) -> Result<()> {
@@ -352,6 +359,12 @@ impl SampleWalk<'_> {
     fn value(&mut self, name: &str, below: &str, mut value: GroupValue, (kind, numpy): Made) -> Result<()> {
         let last = self.made.samples.len() - 1;
         let Some(place) = self.names.get(name) else {
+            if self.made.fields.len() >= FIELDS {
+                let error = Error::unsupported(format!("has groups that give more than {FIELDS} fields"));
+                return Err(error
+                    .in_field(name)
+                    .hint("choose smaller groups with `groups`, or datasets with `datasets`"));
+            }
             value.field = self.made.fields.len() as u32;
             self.names.insert(name.to_owned(), value.field);
             let (name, dataset) = (name.to_owned(), below.to_owned());
