@@ -69,7 +69,7 @@ def say(name, groups, error="", **options):
     line = {"file": name, "options": {"groups": groups, **options}, "error": error, "fields": {}}
     if not error:
         with h5py.File(DIR / name) as f:
-            paths = [""] if groups == "/" else sorted(f"{groups[:-2].strip('/')}/{key}".strip("/") for key in f[groups[:-1]])
+            paths = [""] if groups == "/" else sorted(f"{groups[:-2].strip('/')}/{key}".strip("/") for key in f[groups[:-1] or "/"])
             samples = [values(f[path or "/"]) for path in paths]
         fields = sorted({field for sample in samples for field in sample})
         for field in fields:
@@ -175,6 +175,47 @@ def others():
     x = [hexed(np.full(2, i)) for i in (0, 1, 0)]
     fields = {"grid": grid, "path": [hexed(f"s/{i}") for i in range(3)], "x": x}
     print(json.dumps({"file": "links.h5", "options": {"groups": "/s/*"}, "error": "", "fields": fields}))
+
+    # Groups that another link reached before, links that are not followed, a datatype with a name.
+    with h5py.File(DIR / "shared.h5", "w") as f:
+        for i in range(3):
+            f[f"all/demo_{i}/steps"] = np.full(2, i)
+        for i in range(2):
+            f[f"train/demo_{i}"] = f[f"all/demo_{i}"]
+        f["train/demo_9/steps"] = np.full(2, 9)
+        f["train/type"] = np.dtype("f4")
+        f["train/soft"], f["train/outside"] = h5py.SoftLink("/all/demo_2"), h5py.ExternalLink("other.h5", "/x")
+        f["links/a"] = h5py.SoftLink("/all/demo_2")
+    for groups, paths in [("/train/*/steps", "train/demo_{}/steps"), ("/train/*", "train/demo_{}")]:
+        steps = [hexed(np.full(2, i)) for i in (0, 1, 9)]
+        name = "value" if groups.endswith("steps") else "steps"
+        fields = {"path": [hexed(paths.format(i)) for i in (0, 1, 9)], name: steps}
+        print(json.dumps({"file": "shared.h5", "options": {"groups": groups}, "error": "", "fields": fields}))
+    say("shared.h5", "/links/*", error="links.a is a soft link")
+
+    # A dataset beside the groups is not one of their fields.
+    with h5py.File(DIR / "beside.h5", "w") as f:
+        f["length"] = 7
+        for i in range(3):
+            f[f"ep{i}/length"] = i
+    fields = {"length": [hexed(np.int64(i)) for i in range(3)], "path": [hexed(f"ep{i}") for i in range(3)]}
+    print(json.dumps({"file": "beside.h5", "options": {"groups": "*"}, "error": "", "fields": fields}))
+
+    # A large array that few samples have.
+    with h5py.File(DIR / "few.h5", "w") as f:
+        f["d/a/big"] = np.zeros((1 << 20, 3))
+        for i in range(300):
+            f[f"d/b{i:04}/x"] = np.arange(3)
+    paths = [hexed("d/a")] + [hexed(f"d/b{i:04}") for i in range(300)]
+    big = [str([1 << 20, 3]) + hexed(np.zeros((1 << 20, 3)))] + ["null"] * 300
+    fields = {"big": big, "path": paths, "x": ["null"] + [hexed(np.arange(3))] * 300}
+    print(json.dumps({"file": "few.h5", "options": {"groups": "/d/*"}, "error": "", "fields": fields}))
+
+    with h5py.File(DIR / "strings.h5", "w") as f:
+        for i in range(2):
+            f[f"{i}/s"] = np.bytes_(b"x" * (i + 1))
+    say("strings.h5", "*")
+    say("strings.h5", "*", error="holds |S2, and that of /0 |S1", text="bytes")
 
     with h5py.File(DIR / "bomb.h5", "w") as f:
         group = f.create_group("leaf")

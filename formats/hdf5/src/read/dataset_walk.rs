@@ -97,6 +97,7 @@ impl<'a> DatasetWalk<'a> {
         let object = ObjectHeader::read(file, address).map_err(wrong)?;
         match describe(file, &object).map_err(wrong)? {
             Described::Group => self.group(&object, path, depth + 1),
+            Described::Datatype => Ok(()),
             Described::Scalar => self.omit(path, Error::unsupported("a scalar dataset, which has no rows")),
             Described::Null => self.omit(path, Error::unsupported("a null dataset, which has no value")),
             Described::Rows(datatype, dims) => {

@@ -16,14 +16,18 @@ pub(crate) enum Described {
     Scalar,
     /// A dataset without an element.
     Null,
+    /// A datatype that has a name.
+    Datatype,
 }
 
 /// The kind of `object`.
 pub(crate) fn describe(file: &H5File<'_>, object: &ObjectHeader) -> Result<Described> {
     let space = match (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT)) {
         (Some(space), Some(_)) => space,
-        // A committed datatype has no rows either.
-        (None, None) if object.message(kind::FILL).is_none() => return Ok(Described::Group),
+        (None, None) if object.message(kind::FILL).is_none() => {
+            let is_datatype = object.message(kind::DATATYPE).is_some();
+            return Ok(if is_datatype { Described::Datatype } else { Described::Group });
+        }
         (None, _) => return Err(Error::content("has a dataset without a dataspace: the file is damaged")),
         (_, None) => return Err(Error::content("has a dataset without a layout: the file is damaged")),
     };

@@ -11,8 +11,9 @@ use super::object_header::ObjectHeader;
 use super::path_globs::field_name;
 use super::values::{CompoundMember, FieldReader};
 use crate::datatype::Datatype;
-use packhorse_core::{DataType, Error, FieldType, Kind, NUMPY, Omission, PACKED, Result, some_of, with_metadata};
-use std::collections::BTreeSet;
+use packhorse_core::{
+    DataType, Error, FieldType, Kind, NUMPY, Omission, PACKED, Result, like_groups, some_of, with_metadata,
+};
 use std::sync::Arc;
 
 /// The most omitted datasets that an error names.
@@ -89,25 +90,14 @@ fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
             let error = Error::content(text).hint(
                 "choose those that belong together with `datasets` (`!NAME` leaves one out), or pack each file as it is with `from=files`",
             );
-            Err(match alike(found) {
+            Err(match like_groups(found.iter().map(|found| found.path.as_str()), '/') {
                 Some(groups) => error.hint(format!("if each group is a sample, pack with `groups={groups}`")),
-                None => error.hint("if the file is one sample, pack with `groups=/`"),
+                None => {
+                    error.hint("if the file is one sample, pack with `groups=/`; if each dataset is, with `groups=*`")
+                }
             })
         }
     }
-}
-
-/// A glob of the first groups that differ in one name and have datasets of equal names.
-fn alike(found: &[FoundDataset]) -> Option<String> {
-    let mut seen = BTreeSet::new();
-    found.iter().find_map(|found| {
-        let parts: Vec<&str> = found.path.split('/').collect();
-        (1..parts.len().saturating_sub(1)).find_map(|at| {
-            let (around, below) = (parts.get(..at)?.join("/"), parts.get(at + 1..)?.join("/"));
-            let glob = format!("{around}/*");
-            (!seen.insert((around, below))).then_some(glob)
-        })
-    })
 }
 
 /// The error for a file without any readable dataset.

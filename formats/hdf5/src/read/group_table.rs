@@ -21,14 +21,16 @@ use std::sync::Arc;
 
 /// The approximate bytes and the most samples of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
-const BLOCK_ROWS: u64 = 1 << 12;
+const BLOCK_ROWS: usize = 1 << 12;
+/// The bytes of a text in a column, without those that do not fit into it.
+const VIEW: usize = 16;
 /// The column of the samples' paths.
 const PATH: &str = "path";
 
 /// A file whose groups are samples.
 pub(crate) struct GroupTable<'a> {
     file: H5File<'a>,
-    found: GroupSamples,
+    found: Arc<GroupSamples>,
     /// The globs and names are those of the search; the rest says how values are read.
     bytes: bool,
     pytables: bool,
@@ -39,7 +41,12 @@ pub(crate) struct GroupTable<'a> {
 
 impl<'a> GroupTable<'a> {
     /// Of the samples `found`. `heap`: the bytes that each field may read from the global heap.
-    pub(crate) fn new(file: H5File<'a>, found: GroupSamples, options: &GroupOptions<'_>, heap: u64) -> Result<Self> {
+    pub(crate) fn new(
+        file: H5File<'a>,
+        found: Arc<GroupSamples>,
+        options: &GroupOptions<'_>,
+        heap: u64,
+    ) -> Result<Self> {
         let samples = found.samples.len() as u64;
         let has_path = !matches!(found.samples.as_slice(), [root] if root.path.is_empty());
         let has_path = has_path && options.fields.is_none_or(|names| names.iter().any(|name| name == PATH));
@@ -52,17 +59,6 @@ impl<'a> GroupTable<'a> {
         }
         let (bytes, pytables, schema) = (options.bytes, options.pytables, Arc::new(Schema::new(columns)));
         Ok(Self { file, found, bytes, pytables, schema, heap })
-    }
-
-    /// The end of the block of samples that starts at `start`.
-    fn block_end(&self, start: usize, end: usize) -> usize {
-        let mut bytes = 0u64;
-        let samples = self.found.samples.get(start..end).unwrap_or_default().iter().take(BLOCK_ROWS as usize);
-        let fits = samples.take_while(|sample| {
-            bytes = bytes.saturating_add(sample.bytes);
-            bytes <= BLOCK_BYTES
-        });
-        start + fits.count().max(1)
     }
 }
 
@@ -84,13 +80,27 @@ impl Table for GroupTable<'_> {
         let (mut next, end) = (place(items.start), place(items.end));
         let heap = || Heap { collections: GlobalHeap::default(), left: self.heap };
         let mut heaps: Vec<Heap> = self.found.fields.iter().map(|_| heap()).collect();
+        let empty = self.empty_bytes();
+        let mut held: Option<Values> = None;
         Ok(blocks(self.file.name(), move || {
-            if next >= end {
-                return Ok(None);
+            let (first, mut rows, mut bytes) = (next - usize::from(held.is_some()), Vec::new(), 0u64);
+            if let Some(values) = held.take() {
+                bytes = values.bytes.saturating_add(empty);
+                rows.push(values);
             }
-            let samples = next..self.block_end(next, end);
-            next = samples.end;
-            self.block(samples, &mut heaps).map(Some)
+            while next < end && rows.len() < BLOCK_ROWS {
+                let Some(sample) = self.found.samples.get(next) else { break };
+                let values = self.sample(sample, &mut heaps)?;
+                next += 1;
+                bytes = bytes.saturating_add(values.bytes).saturating_add(empty);
+                // Only reading tells the size of text and lists. A large sample is a block of its own.
+                if bytes > BLOCK_BYTES && !rows.is_empty() {
+                    held = Some(values);
+                    break;
+                }
+                rows.push(values);
+            }
+            if rows.is_empty() { Ok(None) } else { self.block(first, rows).map(Some) }
         }))
     }
 }
@@ -101,6 +111,13 @@ struct Heap {
     left: u64,
 }
 
+/// The values of one sample by the places of their fields.
+struct Values {
+    of_fields: Vec<(usize, Value)>,
+    /// About their bytes in memory.
+    bytes: u64,
+}
+
 /// A field's value of one sample: the elements of a scalar or an array, which has a shape, or the only row of a column.
 struct Value {
     elements: ArrayRef,
@@ -108,33 +125,49 @@ struct Value {
 }
 
 impl GroupTable<'_> {
-    fn block(&self, samples: Range<usize>, heaps: &mut [Heap]) -> Result<Rows> {
-        let samples = self.found.samples.get(samples).unwrap_or_default();
+    /// About the bytes of a row without values: zeros for arrays that some samples lack, and a place for each field.
+    fn empty_bytes(&self) -> u64 {
+        let samples = self.found.samples.len() as u64;
+        let zeros = self.found.fields.iter().filter(|field| field.count < samples).map(|field| match &field.kind {
+            FieldType::Tensor { element, shape } => {
+                shape.iter().product::<usize>().saturating_mul(element_width(element).unwrap_or(VIEW)) as u64
+            }
+            _ => 0,
+        });
+        let places = self.found.fields.len() as u64 * size_of::<Option<Value>>() as u64;
+        zeros.fold(places, u64::saturating_add)
+    }
+
+    /// The samples from `first` on, of which these are the values.
+    fn block(&self, first: usize, rows: Vec<Values>) -> Result<Rows> {
+        let count = rows.len();
         let mut values: Vec<Vec<Option<Value>>> = self.found.fields.iter().map(|_| Vec::new()).collect();
-        for (row, sample) in samples.iter().enumerate() {
-            self.sample(sample, heaps, &mut |field, value| {
-                let Some(column) = values.get_mut(field) else { return };
+        for (row, Values { of_fields, .. }) in rows.into_iter().enumerate() {
+            for (field, value) in of_fields {
+                let Some(column) = values.get_mut(field) else { continue };
                 column.resize_with(row, || None);
                 column.push(Some(value));
-            })?;
+            }
         }
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
         if self.schema.fields().len() > self.found.fields.len() {
+            let samples = self.found.samples.get(first..first + count).unwrap_or_default();
             let paths = samples.iter().map(|sample| Some(sample.path.as_str()));
             columns.push(Arc::new(StringViewArray::from_iter(paths)));
         }
         for (field, mut values) in self.found.fields.iter().zip(values) {
-            values.resize_with(samples.len(), || None);
+            values.resize_with(count, || None);
             let of = self.schema.field(columns.len());
             columns.push(column(of, &field.kind, values).map_err(|e| named(&field.dataset, e))?);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(samples.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
         rows.map_err(|e| Error::content(format!("has fields that do not match: {e}")))
     }
 
     /// Reads the values of a sample.
-    fn sample(&self, sample: &GroupSample, heaps: &mut [Heap], each: &mut dyn FnMut(usize, Value)) -> Result<()> {
+    fn sample(&self, sample: &GroupSample, heaps: &mut [Heap]) -> Result<Values> {
+        let mut found = Values { of_fields: Vec::with_capacity(sample.values.len()), bytes: 0 };
         let values = self.found.values.get(sample.values.clone()).unwrap_or_default();
         for values in values.chunk_by(|a, b| a.address == b.address) {
             let Some(field) = values.first().and_then(|value| self.found.fields.get(value.field as usize)) else {
@@ -142,20 +175,14 @@ impl GroupTable<'_> {
             };
             let slash = if sample.path.is_empty() { "" } else { "/" };
             let path = format!("{slash}{}{}", sample.path, field.dataset);
-            self.dataset(&path, values, heaps, each)
+            self.dataset(&path, values, heaps, &mut found)
                 .map_err(|e| if e.field().is_some() { e } else { named(&path, e) })?;
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads `values`, which are leaves of one dataset.
-    fn dataset(
-        &self,
-        path: &str,
-        values: &[GroupValue],
-        heaps: &mut [Heap],
-        each: &mut dyn FnMut(usize, Value),
-    ) -> Result<()> {
+    fn dataset(&self, path: &str, values: &[GroupValue], heaps: &mut [Heap], found: &mut Values) -> Result<()> {
         let Some(first) = values.first() else { return Ok(()) };
         let object = ObjectHeader::read(&self.file, first.address)?;
         let dims = match describe(&self.file, &object)? {
@@ -181,7 +208,9 @@ impl GroupTable<'_> {
             (reader.heap, reader.heap_left) = (std::mem::take(&mut heap.collections), heap.left);
             let elements = reader.whole(&self.file);
             (heap.collections, heap.left) = (reader.heap, reader.heap_left);
-            each(value.field as usize, Value { elements: elements?, shape });
+            let elements = elements?;
+            found.bytes = found.bytes.saturating_add(elements.get_array_memory_size() as u64);
+            found.of_fields.push((value.field as usize, Value { elements, shape }));
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ use std::ops::Range;
 /// The most links that are followed in a file: so many, and more in a larger file, where each has its own bytes.
 const LINKS: u64 = 100_000;
 const MOST_LINKS: u64 = 10_000_000;
+/// The most groups that an error counts.
+const PASSED: usize = 1000;
 /// The most fields of a file.
 const FIELDS: usize = 100_000;
 /// The name of the field of a dataset that is a sample itself.
@@ -111,10 +113,17 @@ pub(crate) fn group_samples(
         }
         search.found.push(Found { path: String::new(), address: file.root, is_group: true });
     } else {
-        search.group(root, "", 0)?;
+        search.group(root, "")?;
         search.check(options.groups)?;
     }
     let has_groups = search.found.iter().any(|found| found.is_group);
+    let (found, beside): (Vec<Found>, Vec<Found>) =
+        search.found.into_iter().partition(|found| found.is_group == has_groups);
+    if let Some(first) = beside.first() {
+        let more = if beside.len() > 1 { format!(", as are {} others", beside.len() - 1) } else { String::new() };
+        let reason = format!("a dataset beside groups, which are the samples{more}");
+        search.omitted.push(Omission { field: field_name(&first.path), reason, empty: false });
+    }
     let mut walk = SampleWalk {
         file,
         options,
@@ -123,20 +132,11 @@ pub(crate) fn group_samples(
         place: String::new(),
         groups: Vec::new(),
         names: BTreeMap::new(),
-        made: GroupSamples { samples: Vec::new(), values: Vec::new(), fields: Vec::new(), omitted: Vec::new() },
-        omitted: search.omitted,
+        made: GroupSamples { samples: Vec::new(), values: Vec::new(), fields: Vec::new(), omitted: search.omitted },
+        omitted: BTreeMap::new(),
         empty: BTreeSet::new(),
     };
-    for found in search.found {
-        match found.is_group == has_groups {
-            true => walk.sample(found)?,
-            false => drop(
-                walk.omitted
-                    .entry(field_name(&found.path))
-                    .or_insert_with(|| (found.path, "a dataset beside groups, which are the samples".to_owned())),
-            ),
-        }
-    }
+    found.into_iter().try_for_each(|found| walk.sample(found))?;
     walk.finish()
 }
 
@@ -152,12 +152,14 @@ struct Search<'a> {
     file: &'a H5File<'a>,
     pytables: bool,
     wanted: PathGlobs<'a>,
-    seen: BTreeSet<u64>,
+    /// The groups around the objects at hand, which these can't hold.
+    around: Vec<u64>,
     visits: Visits,
     found: Vec<Found>,
-    /// Some groups that were passed on the way, for errors.
+    /// The first groups that were passed on the way, for errors.
     passed: Vec<String>,
-    omitted: Omitted,
+    /// Objects that the globs take and that can't be read.
+    omitted: Vec<Omission>,
 }
 
 /// For each field: the path of the first dataset that is omitted, and why.
@@ -182,43 +184,69 @@ impl Visits {
 
 impl<'a> Search<'a> {
     fn new(file: &'a H5File<'a>, options: &GroupOptions<'a>) -> Self {
-        let (wanted, seen) = (PathGlobs::new(options.groups), BTreeSet::from([file.root]));
-        let (found, passed, omitted) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { file, pytables: options.pytables, wanted, seen, visits: Visits::of(file), found, passed, omitted }
+        let (wanted, visits, pytables) = (PathGlobs::new(options.groups), Visits::of(file), options.pytables);
+        let (around, found, passed, omitted) = (vec![file.root], Vec::new(), Vec::new(), Vec::new());
+        Self { file, pytables, wanted, around, visits, found, passed, omitted }
     }
 
-    fn group(&mut self, group: &ObjectHeader, path: &str, depth: usize) -> Result<()> {
-        if depth >= DEEPEST {
+    fn group(&mut self, group: &ObjectHeader, path: &str) -> Result<()> {
+        if self.around.len() > DEEPEST {
             return Err(too_deep());
         }
         for (name, link) in links(self.file, group).map_err(|e| named(path, e))? {
-            let Link::Object(address) = link else { continue };
             self.visits.one()?;
             let path = format!("{path}/{name}");
-            let taken = self.wanted.wants(&path);
-            if !taken && (self.wanted.leaves_out(&path) || !self.seen.insert(address)) {
-                continue;
-            }
-            let read =
-                ObjectHeader::read(self.file, address).and_then(|object| Ok((describe(self.file, &object)?, object)));
-            match read {
-                Ok((described, _)) if taken => {
-                    let is_group = matches!(described, Described::Group);
-                    self.found.push(Found { path, address, is_group });
+            match (link, self.wanted.wants(&path)) {
+                (Link::Object(address), true) => self.take(path, address)?,
+                (Link::Object(address), false) => {
+                    let is_index = self.pytables && name.starts_with("_i_");
+                    if !is_index && !self.wanted.leaves_out(&path) && !self.around.contains(&address) {
+                        self.enter(path, address)?;
+                    }
                 }
-                Ok((Described::Group, _)) if self.pytables && name.starts_with("_i_") => {}
-                Ok((Described::Group, object)) => {
-                    self.group(&object, &path, depth + 1)?;
-                    self.passed.push(path);
-                }
-                Ok(_) => {}
-                Err(e) if e.kind() == Kind::Unsupported => {
-                    self.omitted.entry(field_name(&path)).or_insert_with(|| (path, e.text().into_owned()));
-                }
-                Err(e) => return Err(named(&path, e)),
+                (Link::Path, true) => self.omit(&path, "a soft link"),
+                (Link::Outside, true) => self.omit(&path, "a link to another file"),
+                (Link::Path | Link::Outside, false) => {}
             }
         }
         Ok(())
+    }
+
+    /// Notes a sample.
+    fn take(&mut self, path: String, address: u64) -> Result<()> {
+        let object = ObjectHeader::read(self.file, address);
+        match object.and_then(|object| describe(self.file, &object)) {
+            Ok(Described::Datatype) => {}
+            Ok(described) => {
+                self.found.push(Found { path, address, is_group: matches!(described, Described::Group) });
+            }
+            Err(e) if e.kind() == Kind::Unsupported => self.omit(&path, &e.text()),
+            Err(e) => return Err(named(&path, e)),
+        }
+        Ok(())
+    }
+
+    /// Searches the object, if it is a group.
+    fn enter(&mut self, path: String, address: u64) -> Result<()> {
+        let read =
+            ObjectHeader::read(self.file, address).and_then(|object| Ok((describe(self.file, &object)?, object)));
+        match read {
+            Ok((Described::Group, object)) => {
+                self.around.push(address);
+                self.group(&object, &path)?;
+                self.around.pop();
+                if self.passed.len() < PASSED {
+                    self.passed.push(path);
+                }
+                Ok(())
+            }
+            Err(e) if e.kind() != Kind::Unsupported => Err(named(&path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn omit(&mut self, path: &str, reason: &str) {
+        self.omitted.push(Omission { field: field_name(path), reason: reason.to_owned(), empty: false });
     }
 
     /// Refuses globs that take nothing.
@@ -229,6 +257,12 @@ impl<'a> Search<'a> {
             (None, true) => &all,
             (None, false) => return Ok(()),
         };
+        if let (true, Some(first)) = (self.found.is_empty(), self.omitted.first()) {
+            return Err(Error::unsupported(format!(
+                "{} is {}, which is not read as a sample",
+                first.field, first.reason
+            )));
+        }
         let groups: Vec<&str> = self.passed.iter().map(String::as_str).collect();
         let error = Error::config(format!("`groups`: no group or dataset matches {glob}"));
         Err(match groups.as_slice() {
@@ -297,6 +331,7 @@ impl SampleWalk<'_> {
                 self.groups.pop();
                 done
             }
+            Described::Datatype => Ok(()),
             _ if !self.datasets.wants(path) => Ok(()),
             Described::Null => {
                 self.empty.insert(self.field_name(below));
@@ -386,8 +421,10 @@ impl SampleWalk<'_> {
             None => {
                 let (field, first) = (&*field, self.made.samples.get(field.first).map_or("", |sample| &sample.path));
                 let message = format!(
-                    "dataset {}{below} holds {kind}, and that of /{first} {}: values of one field have one type and one number of dimensions",
-                    self.place, field.kind
+                    "dataset {}{below} holds {}, and that of /{first} {}: values of one field have one type and one number of dimensions",
+                    self.place,
+                    shown(&kind, numpy.as_deref()),
+                    shown(&field.kind, field.numpy.as_deref())
                 );
                 let hint = "choose groups that are alike with `groups`, or leave the dataset out with `datasets`";
                 return Err(Error::unsupported(message).in_field(name).hint(hint));
@@ -438,8 +475,17 @@ impl SampleWalk<'_> {
             let why = omitted.iter().next().map(|(name, (_, why))| format!(" ({name}: {why})")).unwrap_or_default();
             return Err(Error::unsupported(format!("has no readable dataset in the groups of `groups`{why}")));
         }
-        made.omitted =
-            omitted.into_iter().map(|(field, (_, reason))| Omission { field, reason, empty: false }).collect();
+        let each = omitted.into_iter().map(|(field, (_, reason))| Omission { field, reason, empty: false });
+        made.omitted.extend(each);
+        let samples = made.samples.len() as u64;
+        for field in &mut made.fields {
+            // Zeros would be most of its column.
+            if let FieldType::Tensor { element, shape } = &field.kind
+                && field.count < samples.div_ceil(2)
+            {
+                field.kind = FieldType::Ragged { element: element.clone(), rank: shape.len() };
+            }
+        }
         sort_fields(&mut made);
         Ok(made)
     }
@@ -476,6 +522,15 @@ fn sort_fields(made: &mut GroupSamples) {
         value.field = places.get(value.field as usize).copied().unwrap_or_default();
     }
     made.fields.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+/// The type as users know it.
+fn shown(kind: &FieldType, numpy: Option<&str>) -> String {
+    let text = kind.to_string();
+    match (numpy, kind.element()) {
+        (Some(numpy), Some(element)) => text.replacen(&element.to_string(), numpy, 1),
+        _ => text,
+    }
 }
 
 /// The field type of values of both types: arrays of one rank may have other shapes.

@@ -1,11 +1,12 @@
 //! The source: opens files and reads their rows in blocks.
 
 use super::attribute::text_attribute;
+use super::bands::Identity;
 use super::dataset::AHEAD;
 use super::file::{H5File, Shared};
 use super::foreign::ForeignFields;
 use super::group_table::GroupTable;
-use super::group_walk::{GroupOptions, group_samples};
+use super::group_walk::{GroupOptions, GroupSamples, group_samples};
 use super::netcdf;
 use super::object_header::ObjectHeader;
 use super::values::{FieldReader, for_rows};
@@ -17,13 +18,15 @@ use packhorse_core::{
     Table, TableInfo, blocks,
 };
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The approximate bytes and the most rows of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
 /// A field's values in the global heap, which is not compressed, have at most this multiple of the file's size.
 const HEAP_TIMES: u64 = 100;
+/// The most values of samples that are groups of which the places are kept, unless one file has more.
+const KEPT_VALUES: usize = 2_000_000;
 /// Blocks of more rows than this have a multiple of it.
 const EVEN: u64 = 8;
 
@@ -41,6 +44,29 @@ pub(crate) struct Hdf5Source {
     expansion: Expansion,
     limits: Limits,
     shared: Shared,
+    found: Arc<FoundGroups>,
+}
+
+/// The samples of the files that were opened last. A shuffled plan opens a file for each run of rows.
+#[derive(Default)]
+struct FoundGroups(Mutex<Vec<(Arc<Identity>, Arc<GroupSamples>)>>);
+
+impl FoundGroups {
+    /// Those of `file`, which `find` finds if they are not kept.
+    fn of(&self, file: &H5File<'_>, find: impl FnOnce() -> Result<GroupSamples>) -> Result<Arc<GroupSamples>> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = kept().iter().find(|(identity, _)| *identity == file.identity) {
+            return Ok(Arc::clone(found));
+        }
+        let found = Arc::new(find()?);
+        let mut kept = kept();
+        kept.push((Arc::clone(&file.identity), Arc::clone(&found)));
+        let mut values: usize = kept.iter().map(|(_, found)| found.values.len()).sum();
+        while values > KEPT_VALUES && kept.len() > 1 {
+            values -= kept.remove(0).1.values.len();
+        }
+        Ok(found)
+    }
 }
 
 impl Hdf5Source {
@@ -67,6 +93,7 @@ impl Hdf5Source {
             expansion: Expansion::parse(options)?,
             limits,
             shared: Shared::default(),
+            found: Arc::default(),
         })
     }
 
@@ -112,7 +139,10 @@ impl Hdf5Source {
             bytes: self.bytes,
             pytables: foreign::is_of_pytables(&file, &root)?,
         };
-        let found = group_samples(&file, &root, &options)?;
+        if ours::is_ours(&file, &root)? {
+            return Err(Error::config("`groups` is for files of other programs: the samples of a shard are its rows"));
+        }
+        let found = self.found.of(&file, || group_samples(&file, &root, &options))?;
         let (samples, heap) = (found.samples.len() as u64, self.expansion.most(file.len(), HEAP_TIMES));
         self.expansion.check(samples, found.bytes(), file.len(), "datasets")?;
         GroupTable::new(file, found, &options, heap)
@@ -121,7 +151,7 @@ impl Hdf5Source {
 
 impl Source for Hdf5Source {
     fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
-        Some(Box::new(Self { fields: Some(names.to_vec()), ..self.clone() }))
+        Some(Box::new(Self { fields: Some(names.to_vec()), found: Arc::default(), ..self.clone() }))
     }
 
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {

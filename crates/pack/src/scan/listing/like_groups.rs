@@ -21,13 +21,11 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
             let before = groups.insert((letters, name), group)?;
             Some([before, group].map(|group| group.replace('.', "/")))
         })?;
-        let differ = one.split('/').zip(other.split('/')).take_while(|(a, b)| a == b).map(|(part, _)| part);
-        let parent: Vec<&str> = differ.chain(["*"]).collect();
+        let glob = packhorse_core::like_groups(table.schema.fields().iter().map(|field| field.name().as_str()), '.')?;
         Some(format!(
             "the groups {one} and {other} of {} have datasets of the same names, and row 0 of all groups is one sample; if each group is \
-             a sample, pack with `groups=/{}`",
+             a sample, pack with `groups={glob}`",
             sample.first_path().display(),
-            parent.join("/"),
         ))
     })
 }
