@@ -255,7 +255,7 @@ fn groups_of_a_column_stay_in_one_split() {
     };
     let recipe = |table: &str, column: &str| {
         let recipe = with_table(&input, ("t.csv", table), "scan", &[]).split("train=0.5,val=0.5".parse().unwrap());
-        recipe.with("split-by", &format!("column:{column}")).unwrap()
+        recipe.with("split-by", format!("column:{column}")).unwrap()
     };
     let mut found: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
     for (member, split) in
