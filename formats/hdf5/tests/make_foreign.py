@@ -14,20 +14,11 @@ import netCDF4
 import numpy as np
 import tables
 
+from hexed import hexed as one
+
 DIR = Path(sys.argv[1])
 N = 57
 rng = np.random.default_rng(7)
-
-
-def one(value):
-    if isinstance(value, str):
-        return value.encode().hex()
-    if isinstance(value, (bytes, np.bytes_)):
-        return bytes(value).hex()
-    value = np.asarray(value)
-    if value.dtype.kind in "OSU":
-        return "|".join(one(v) for v in value.ravel())
-    return np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"))).tobytes().hex()
 
 
 def say(name, fields=None, datasets="", error=""):

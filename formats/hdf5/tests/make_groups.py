@@ -12,19 +12,10 @@ import h5py
 import numpy as np
 import tables
 
+from hexed import hexed
+
 DIR = Path(sys.argv[1])
 rng = np.random.default_rng(11)
-
-
-def hexed(value):
-    if isinstance(value, str):
-        return value.encode().hex()
-    if isinstance(value, (bytes, np.bytes_)):
-        return bytes(value).hex()
-    value = np.asarray(value)
-    if value.dtype.kind in "OSU":
-        return "|".join(hexed(v) for v in value.ravel())
-    return np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"))).tobytes().hex()
 
 
 def members(value, name):

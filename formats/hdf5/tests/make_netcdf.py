@@ -13,21 +13,12 @@ import netCDF4
 import numpy as np
 import xarray as xr
 
+from hexed import hexed as one
+
 warnings.simplefilter("ignore")
 DIR = Path(sys.argv[1])
 N = 29
 rng = np.random.default_rng(3)
-
-
-def one(value):
-    if isinstance(value, str):
-        return value.encode().hex()
-    if isinstance(value, (bytes, np.bytes_)):
-        return bytes(value).hex()
-    value = np.asarray(value)
-    if value.dtype.kind in "OSU":
-        return "|".join(one(v) for v in value.ravel())
-    return np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"))).tobytes().hex()
 
 
 def say(name, fields=None, omitted=(), error="", **options):

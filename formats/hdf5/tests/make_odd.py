@@ -12,22 +12,11 @@ import h5py
 import numpy as np
 import tables
 
+from hexed import hexed as one
+
 DIR = Path(sys.argv[1])
 N = 33
 rng = np.random.default_rng(11)
-
-
-def one(value):
-    if isinstance(value, str):
-        return value.encode().hex()
-    if isinstance(value, (bytes, np.bytes_)):
-        return bytes(value).hex()
-    value = np.asarray(value)
-    if value.dtype.kind in "OSU":
-        return "|".join(one(v) for v in value.ravel())
-    if value.dtype.kind in "Mm":
-        value = value.view("i8")
-    return np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"))).tobytes().hex()
 
 
 def many(value):

@@ -34,23 +34,14 @@ impl<'a> SplitAssignment<'a> {
                 let rule = match &recipe.split_by {
                     SplitBy::Hash => Rule::Keys(shares),
                     SplitBy::Order => Rule::Places(shares),
-                    SplitBy::Group(rule) => {
-                        let split = |sample: SampleRef<'_>| match rule.group(&path_to(&sample)) {
-                            Some(group) => Ok(shares.by_key(group)),
-                            None => Err(Error::config("is in no group by the expression of `split-by`")
-                                .in_input(sample.first_path().display())),
-                        };
-                        Rule::Known(listing.iter().map(split).collect::<Result<_>>()?)
-                    }
-                    SplitBy::Column(name) => {
-                        let split =
-                            |sample: SampleRef<'_>| match name_in(sample.row().unwrap_or_default(), name, "group") {
-                                Ok(Some(group)) => Ok(shares.by_key(&group)),
-                                Ok(None) => Err(no_value(name).in_input(sample.first_path().display())),
-                                Err(e) => Err(e.in_input(sample.first_path().display())),
-                            };
-                        Rule::Known(listing.iter().map(split).collect::<Result<_>>()?)
-                    }
+                    SplitBy::Group(rule) => by_groups(listing, shares, |sample| {
+                        let none = || Error::config("is in no group by the expression of `split-by`");
+                        rule.group(&path_to(sample)).map(str::to_owned).ok_or_else(none)
+                    })?,
+                    SplitBy::Column(name) => by_groups(listing, shares, |sample| {
+                        let group = name_in(sample.row().unwrap_or_default(), name, "group")?;
+                        group.map(Cow::into_owned).ok_or_else(|| no_value(name))
+                    })?,
                 };
                 Ok(Self { names: shares.names().map(str::to_owned).collect(), rule })
             }
@@ -148,6 +139,19 @@ impl<'a> SplitAssignment<'a> {
             }
         }
     }
+}
+
+/// By shares of groups, which `group` names for each sample.
+fn by_groups<'a>(
+    listing: &Listing,
+    shares: &Shares,
+    group: impl Fn(&SampleRef<'_>) -> Result<String>,
+) -> Result<Rule<'a>> {
+    let split = |sample: SampleRef<'_>| match group(&sample) {
+        Ok(group) => Ok(shares.by_key(&group)),
+        Err(e) => Err(e.in_input(sample.first_path().display())),
+    };
+    Ok(Rule::Known(listing.iter().map(split).collect::<Result<_>>()?))
 }
 
 /// The splits of sealed datasets in their order, with empty ones; then the others by name.

@@ -167,7 +167,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     }
     listing.sort_faults();
     listing.report(context.observer);
-    if let (None, Some(warning)) = (&options.recipe.groups, listing.like_groups()) {
+    if let (None, Some(warning)) = (&options.recipe.groups, listing::like_groups::warning(&listing)) {
         context.observer.event(&Event::Warning(&warning));
     }
     settle(options.recipe.on_error, &listing, context.observer)?;

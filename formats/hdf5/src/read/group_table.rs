@@ -5,7 +5,7 @@ use super::description::{Described, describe};
 use super::file::H5File;
 use super::foreign::reader;
 use super::global_heap::GlobalHeap;
-use super::group_walk::{GroupOptions, GroupSample, GroupSamples, GroupValue, whole_leaves};
+use super::group_walk::{GroupField, GroupSample, GroupSamples, GroupValue, TypeOptions, whole_leaves};
 use super::nested::{fixed_list, list, offsets_of, with_nulls};
 use super::object_header::ObjectHeader;
 use super::values::Last;
@@ -31,34 +31,46 @@ const PATH: &str = "path";
 pub(crate) struct GroupTable<'a> {
     file: H5File<'a>,
     found: Arc<GroupSamples>,
-    /// The globs and names are those of the search; the rest says how values are read.
-    bytes: bool,
-    pytables: bool,
+    types: TypeOptions,
+    /// Whether each of its fields is read.
+    kept: Vec<bool>,
+    has_path: bool,
     schema: SchemaRef,
     /// Bytes that each field may read from the global heap.
     heap: u64,
 }
 
 impl<'a> GroupTable<'a> {
-    /// Of the samples `found`. `heap`: the bytes that each field may read from the global heap.
+    /// Of the samples `found`, with the fields `names`, if set. `heap`: the bytes that each field may read from the global heap.
     pub(crate) fn new(
         file: H5File<'a>,
         found: Arc<GroupSamples>,
-        options: &GroupOptions<'_>,
+        types: TypeOptions,
+        names: Option<&[String]>,
         heap: u64,
     ) -> Result<Self> {
         let samples = found.samples.len() as u64;
-        let has_path = !matches!(found.samples.as_slice(), [root] if root.path.is_empty());
-        let has_path = has_path && options.fields.is_none_or(|names| names.iter().any(|name| name == PATH));
-        let path = has_path.then(|| FieldType::Text.field(PATH, false));
-        let columns: Vec<Field> =
-            path.into_iter().chain(found.fields.iter().map(|field| field.column(samples))).collect();
-        if has_path && found.fields.iter().any(|field| field.name == PATH) {
+        let is_kept = |name: &str| names.is_none_or(|names| names.iter().any(|kept| kept == name));
+        let is_file = matches!(found.samples.as_slice(), [root] if root.path.is_empty());
+        if !is_file && found.fields.iter().any(|field| field.name == PATH) {
             let message = "a dataset has the name of the field path, which is the path of the sample: leave it out with `datasets`";
             return Err(Error::unsupported(message).in_field(PATH));
         }
-        let (bytes, pytables, schema) = (options.bytes, options.pytables, Arc::new(Schema::new(columns)));
-        Ok(Self { file, found, bytes, pytables, schema, heap })
+        let has_path = !is_file && is_kept(PATH);
+        let kept: Vec<bool> = found.fields.iter().map(|field| is_kept(&field.name)).collect();
+        let path = has_path.then(|| FieldType::Text.field(PATH, false));
+        let fields = found.fields.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field.column(samples));
+        let schema = Arc::new(Schema::new(path.into_iter().chain(fields).collect::<Vec<Field>>()));
+        Ok(Self { file, found, types, kept, has_path, schema, heap })
+    }
+
+    fn is_kept(&self, field: usize) -> bool {
+        self.kept.get(field).copied().unwrap_or_default()
+    }
+
+    /// The fields that are read, with their places.
+    fn kept(&self) -> impl Iterator<Item = (usize, &GroupField)> {
+        self.found.fields.iter().enumerate().filter(|(place, _)| self.is_kept(*place))
     }
 }
 
@@ -128,7 +140,7 @@ impl GroupTable<'_> {
     /// About the bytes of a row without values: zeros for arrays that some samples lack, and a place for each field.
     fn empty_bytes(&self) -> u64 {
         let samples = self.found.samples.len() as u64;
-        let zeros = self.found.fields.iter().filter(|field| field.count < samples).map(|field| match &field.kind {
+        let zeros = self.kept().filter(|(_, field)| field.count < samples).map(|(_, field)| match &field.kind {
             FieldType::Tensor { element, shape } => {
                 shape.iter().product::<usize>().saturating_mul(element_width(element).unwrap_or(VIEW)) as u64
             }
@@ -150,12 +162,13 @@ impl GroupTable<'_> {
             }
         }
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
-        if self.schema.fields().len() > self.found.fields.len() {
+        if self.has_path {
             let samples = self.found.samples.get(first..first + count).unwrap_or_default();
             let paths = samples.iter().map(|sample| Some(sample.path.as_str()));
             columns.push(Arc::new(StringViewArray::from_iter(paths)));
         }
-        for (field, mut values) in self.found.fields.iter().zip(values) {
+        for (place, field) in self.kept() {
+            let mut values = values.get_mut(place).map(std::mem::take).unwrap_or_default();
             values.resize_with(count, || None);
             let of = self.schema.field(columns.len());
             columns.push(column(of, &field.kind, values).map_err(|e| named(&field.dataset, e))?);
@@ -170,12 +183,14 @@ impl GroupTable<'_> {
         let mut found = Values { of_fields: Vec::with_capacity(sample.values.len()), bytes: 0 };
         let values = self.found.values.get(sample.values.clone()).unwrap_or_default();
         for values in values.chunk_by(|a, b| a.address == b.address) {
+            let values: Vec<GroupValue> =
+                values.iter().copied().filter(|value| self.is_kept(value.field as usize)).collect();
             let Some(field) = values.first().and_then(|value| self.found.fields.get(value.field as usize)) else {
                 continue;
             };
             let slash = if sample.path.is_empty() { "" } else { "/" };
             let path = format!("{slash}{}{}", sample.path, field.dataset);
-            self.dataset(&path, values, heaps, &mut found)
+            self.dataset(&path, &values, heaps, &mut found)
                 .map_err(|e| if e.field().is_some() { e } else { named(&path, e) })?;
         }
         Ok(found)
@@ -190,9 +205,7 @@ impl GroupTable<'_> {
             _ => Vec::new(),
         };
         let dataset = Dataset::open(&self.file, &object, path)?;
-        let options =
-            GroupOptions { groups: &[], datasets: &[], fields: None, bytes: self.bytes, pytables: self.pytables };
-        let leaves = whole_leaves(&dataset.datatype, &dims, &options);
+        let leaves = whole_leaves(&dataset.datatype, &dims, self.types);
         // The members of a compound share its elements.
         let last = Last::default();
         for value in values {

@@ -7,6 +7,7 @@ use super::element::{Made, field_type};
 use super::file::H5File;
 use super::foreign::of_bytes;
 use super::group::{Link, links};
+use super::group_search::{Found, Search, Visits, too_deep};
 use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::dimension;
 use super::object_header::ObjectHeader;
@@ -16,11 +17,6 @@ use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, som
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The most links that are followed in a file: so many, and more in a larger file, where each has its own bytes.
-const LINKS: u64 = 100_000;
-const MOST_LINKS: u64 = 10_000_000;
-/// The most groups that an error counts.
-const PASSED: usize = 1000;
 /// The most fields of a file.
 const FIELDS: usize = 100_000;
 /// The name of the field of a dataset that is a sample itself.
@@ -32,8 +28,12 @@ pub(crate) struct GroupOptions<'a> {
     pub(crate) groups: &'a [String],
     /// Globs of the datasets in them.
     pub(crate) datasets: &'a [String],
-    /// The only fields to read, if set.
-    pub(crate) fields: Option<&'a [String]>,
+    pub(crate) types: TypeOptions,
+}
+
+/// How datatypes are read.
+#[derive(Clone, Copy)]
+pub(crate) struct TypeOptions {
     /// Whether strings of fixed length are bytes.
     pub(crate) bytes: bool,
     /// Whether PyTables wrote the file.
@@ -106,7 +106,7 @@ pub(crate) fn group_samples(
     root: &ObjectHeader,
     options: &GroupOptions<'_>,
 ) -> Result<GroupSamples> {
-    let mut search = Search::new(file, options);
+    let mut search = Search::new(file, options.groups, options.types.pytables);
     if options.groups.iter().any(|glob| glob == "/") {
         if options.groups.len() > 1 {
             return Err(Error::config("`groups`: / is the whole file, which can't be a sample beside its groups"));
@@ -140,141 +140,8 @@ pub(crate) fn group_samples(
     walk.finish()
 }
 
-/// A group or dataset that is a sample.
-struct Found {
-    path: String,
-    address: u64,
-    is_group: bool,
-}
-
-/// The search for the outermost objects that the globs take.
-struct Search<'a> {
-    file: &'a H5File<'a>,
-    pytables: bool,
-    wanted: PathGlobs<'a>,
-    /// The groups around the objects at hand, which these can't hold.
-    around: Vec<u64>,
-    visits: Visits,
-    found: Vec<Found>,
-    /// The first groups that were passed on the way, for errors.
-    passed: Vec<String>,
-    /// Objects that the globs take and that can't be read.
-    omitted: Vec<Omission>,
-}
-
 /// For each field: the path of the first dataset that is omitted, and why.
 type Omitted = BTreeMap<String, (String, String)>;
-
-/// Counts the links of a file that are followed. Groups with several links are followed several times.
-struct Visits {
-    left: u64,
-}
-
-impl Visits {
-    fn of(file: &H5File<'_>) -> Self {
-        Self { left: LINKS.saturating_add(file.len()).min(MOST_LINKS) }
-    }
-
-    fn one(&mut self) -> Result<()> {
-        let many = || Error::new(Kind::Limit, "has too many links between groups, some of them to the same ones");
-        self.left = self.left.checked_sub(1).ok_or_else(many)?;
-        Ok(())
-    }
-}
-
-impl<'a> Search<'a> {
-    fn new(file: &'a H5File<'a>, options: &GroupOptions<'a>) -> Self {
-        let (wanted, visits, pytables) = (PathGlobs::new(options.groups), Visits::of(file), options.pytables);
-        let (around, found, passed, omitted) = (vec![file.root], Vec::new(), Vec::new(), Vec::new());
-        Self { file, pytables, wanted, around, visits, found, passed, omitted }
-    }
-
-    fn group(&mut self, group: &ObjectHeader, path: &str) -> Result<()> {
-        if self.around.len() > DEEPEST {
-            return Err(too_deep());
-        }
-        for (name, link) in links(self.file, group).map_err(|e| named(path, e))? {
-            self.visits.one()?;
-            let path = format!("{path}/{name}");
-            match (link, self.wanted.wants(&path)) {
-                (Link::Object(address), true) => self.take(path, address)?,
-                (Link::Object(address), false) => {
-                    let is_index = self.pytables && name.starts_with("_i_");
-                    if !is_index && !self.wanted.leaves_out(&path) && !self.around.contains(&address) {
-                        self.enter(path, address)?;
-                    }
-                }
-                (Link::Path, true) => self.omit(&path, "a soft link"),
-                (Link::Outside, true) => self.omit(&path, "a link to another file"),
-                (Link::Path | Link::Outside, false) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes a sample.
-    fn take(&mut self, path: String, address: u64) -> Result<()> {
-        let object = ObjectHeader::read(self.file, address);
-        match object.and_then(|object| describe(self.file, &object)) {
-            Ok(Described::Datatype) => {}
-            Ok(described) => {
-                self.found.push(Found { path, address, is_group: matches!(described, Described::Group) });
-            }
-            Err(e) if e.kind() == Kind::Unsupported => self.omit(&path, &e.text()),
-            Err(e) => return Err(named(&path, e)),
-        }
-        Ok(())
-    }
-
-    /// Searches the object, if it is a group.
-    fn enter(&mut self, path: String, address: u64) -> Result<()> {
-        let read =
-            ObjectHeader::read(self.file, address).and_then(|object| Ok((describe(self.file, &object)?, object)));
-        match read {
-            Ok((Described::Group, object)) => {
-                self.around.push(address);
-                self.group(&object, &path)?;
-                self.around.pop();
-                if self.passed.len() < PASSED {
-                    self.passed.push(path);
-                }
-                Ok(())
-            }
-            Err(e) if e.kind() != Kind::Unsupported => Err(named(&path, e)),
-            _ => Ok(()),
-        }
-    }
-
-    fn omit(&mut self, path: &str, reason: &str) {
-        self.omitted.push(Omission { field: field_name(path), reason: reason.to_owned(), empty: false });
-    }
-
-    /// Refuses globs that take nothing.
-    fn check(&self, globs: &[String]) -> Result<()> {
-        let all = globs.join(",");
-        let glob = match (self.wanted.unmatched(), self.found.is_empty()) {
-            (Some(glob), _) => glob,
-            (None, true) => &all,
-            (None, false) => return Ok(()),
-        };
-        if let (true, Some(first)) = (self.found.is_empty(), self.omitted.first()) {
-            return Err(Error::unsupported(format!(
-                "{} is {}, which is not read as a sample",
-                first.field, first.reason
-            )));
-        }
-        let groups: Vec<&str> = self.passed.iter().map(String::as_str).collect();
-        let error = Error::config(format!("`groups`: no group or dataset matches {glob}"));
-        Err(match groups.as_slice() {
-            [] => error,
-            groups => error.hint(format!("there are the groups {}", some_of(groups))),
-        })
-    }
-}
-
-fn too_deep() -> Error {
-    Error::new(Kind::Limit, format!("has groups more than {DEEPEST} deep"))
-}
 
 /// A walk over the datasets of one sample after the other.
 struct SampleWalk<'a> {
@@ -353,7 +220,7 @@ impl SampleWalk<'_> {
             self.visits.one()?;
             let (below, path) = (format!("{below}/{name}"), format!("{}{below}/{name}", self.place));
             match link {
-                Link::Object(_) if self.options.pytables && name.starts_with("_i_") => {}
+                Link::Object(_) if self.options.types.pytables && name.starts_with("_i_") => {}
                 Link::Object(address) => self.object(address, &below)?,
                 Link::Path => self.omit(&below, path, Error::unsupported("a soft link"))?,
                 Link::Outside => self.omit(&below, path, Error::unsupported("a link to another file"))?,
@@ -364,11 +231,8 @@ impl SampleWalk<'_> {
 
     fn dataset(&mut self, object: &ObjectHeader, address: u64, below: &str, dims: &[u64]) -> Result<()> {
         let datatype = Description::of(self.file, object)?.datatype;
-        for (at, (leaf, made)) in whole_leaves(&datatype, dims, self.options).into_iter().enumerate() {
+        for (at, (leaf, made)) in whole_leaves(&datatype, dims, self.options.types).into_iter().enumerate() {
             let name = format!("{}{}", self.field_name(below), leaf.name);
-            if self.options.fields.is_some_and(|names| !names.contains(&name)) {
-                continue;
-            }
             match made {
                 Ok(made) => {
                     let elements = leaf.dims.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
@@ -471,7 +335,7 @@ impl SampleWalk<'_> {
             );
             return Err(Error::config(message));
         }
-        if made.fields.is_empty() && self.options.fields.is_none() {
+        if made.fields.is_empty() {
             let why = omitted.iter().next().map(|(name, (_, why))| format!(" ({name}: {why})")).unwrap_or_default();
             return Err(Error::unsupported(format!("has no readable dataset in the groups of `groups`{why}")));
         }
@@ -495,7 +359,7 @@ impl SampleWalk<'_> {
 pub(crate) fn whole_leaves(
     datatype: &Datatype,
     dims: &[u64],
-    options: &GroupOptions<'_>,
+    options: TypeOptions,
 ) -> Vec<(LeafMember, Result<Made, String>)> {
     let datatype = if options.pytables { &datatype.clone().of_pytables() } else { datatype };
     let dims: Vec<u64> = std::iter::once(&1).chain(dims).copied().collect();

@@ -6,7 +6,7 @@ use super::dataset::AHEAD;
 use super::file::{H5File, Shared};
 use super::foreign::ForeignFields;
 use super::group_table::GroupTable;
-use super::group_walk::{GroupOptions, GroupSamples, group_samples};
+use super::group_walk::{GroupOptions, GroupSamples, TypeOptions, group_samples};
 use super::netcdf;
 use super::object_header::ObjectHeader;
 use super::values::{FieldReader, for_rows};
@@ -125,33 +125,26 @@ impl Hdf5Source {
         let schema = Arc::new(Schema::new(columns).with_metadata(metadata));
         Ok(OpenFile { file, fields, samples, bytes, schema, omitted })
     }
-}
 
-impl Hdf5Source {
     /// Opens a file whose groups are samples.
     fn parse_groups<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<GroupTable<'a>> {
         let file = H5File::open(input, self.limits, &self.shared)?;
         let root = ObjectHeader::read(&file, file.root)?;
-        let options = GroupOptions {
-            groups: &self.groups,
-            datasets: &self.datasets,
-            fields: self.fields.as_deref(),
-            bytes: self.bytes,
-            pytables: foreign::is_of_pytables(&file, &root)?,
-        };
+        let types = TypeOptions { bytes: self.bytes, pytables: foreign::is_of_pytables(&file, &root)? };
+        let options = GroupOptions { groups: &self.groups, datasets: &self.datasets, types };
         if ours::is_ours(&file, &root)? {
             return Err(Error::config("`groups` is for files of other programs: the samples of a shard are its rows"));
         }
         let found = self.found.of(&file, || group_samples(&file, &root, &options))?;
         let (samples, heap) = (found.samples.len() as u64, self.expansion.most(file.len(), HEAP_TIMES));
         self.expansion.check(samples, found.bytes(), file.len(), "datasets")?;
-        GroupTable::new(file, found, &options, heap)
+        GroupTable::new(file, found, types, self.fields.as_deref(), heap)
     }
 }
 
 impl Source for Hdf5Source {
     fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
-        Some(Box::new(Self { fields: Some(names.to_vec()), found: Arc::default(), ..self.clone() }))
+        Some(Box::new(Self { fields: Some(names.to_vec()), ..self.clone() }))
     }
 
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {

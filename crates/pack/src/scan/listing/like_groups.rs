@@ -8,7 +8,7 @@ use std::collections::HashMap;
 const MOST: usize = 100;
 
 /// A warning that names the first two of them.
-pub(super) fn warning(listing: &Listing) -> Option<String> {
+pub(in crate::scan) fn warning(listing: &Listing) -> Option<String> {
     // Of a sealed dataset it is known what a sample is.
     let tables = listing.iter().filter(|sample| sample.shard().is_none());
     let tables = tables.filter_map(|sample| Some((sample.table().filter(|table| table.format == "hdf5")?, sample)));

@@ -5,7 +5,7 @@ mod clashes;
 mod dataset_cards;
 mod decoded;
 mod folder_layouts;
-mod like_groups;
+pub(super) mod like_groups;
 mod listing_builder;
 mod merged_pictures;
 mod metadata_rows;
@@ -313,11 +313,6 @@ impl Listing {
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);
-    }
-
-    /// A warning of groups that seem to be samples, where rows are.
-    pub(crate) fn like_groups(&self) -> Option<String> {
-        like_groups::warning(self)
     }
 
     /// A warning of folders that seem to be samples or fields.
