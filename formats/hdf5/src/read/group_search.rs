@@ -15,7 +15,7 @@ const MOST_LINKS: u64 = 10_000_000;
 /// The most groups that an error counts.
 const PASSED: usize = 1000;
 /// A group or dataset that is a sample.
-pub(crate) struct Found {
+pub(crate) struct SampleObject {
     pub(crate) path: String,
     pub(crate) address: u64,
     pub(crate) is_group: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Search<'a> {
     /// The groups around the objects at hand, which these can't hold.
     around: Vec<u64>,
     pub(crate) visits: Visits,
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<SampleObject>,
     /// The first groups that were passed on the way, for errors.
     passed: Vec<String>,
     /// Objects that the globs take and that can't be read.
@@ -90,7 +90,7 @@ impl<'a> Search<'a> {
         match object.and_then(|object| describe(self.file, &object)) {
             Ok(Described::Datatype) => {}
             Ok(described) => {
-                self.found.push(Found { path, address, is_group: matches!(described, Described::Group) });
+                self.found.push(SampleObject { path, address, is_group: matches!(described, Described::Group) });
             }
             Err(e) if e.kind() == Kind::Unsupported => self.omit(&path, &e.text()),
             Err(e) => return Err(named(&path, e)),

@@ -7,7 +7,7 @@ use super::element::{Made, field_type};
 use super::file::H5File;
 use super::foreign::of_bytes;
 use super::group::{Link, links};
-use super::group_search::{Found, Search, Visits, too_deep};
+use super::group_search::{SampleObject, Search, Visits, too_deep};
 use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::dimension;
 use super::object_header::ObjectHeader;
@@ -111,13 +111,13 @@ pub(crate) fn group_samples(
         if options.groups.len() > 1 {
             return Err(Error::config("`groups`: / is the whole file, which can't be a sample beside its groups"));
         }
-        search.found.push(Found { path: String::new(), address: file.root, is_group: true });
+        search.found.push(SampleObject { path: String::new(), address: file.root, is_group: true });
     } else {
         search.group(root, "")?;
         search.check(options.groups)?;
     }
     let has_groups = search.found.iter().any(|found| found.is_group);
-    let (found, beside): (Vec<Found>, Vec<Found>) =
+    let (found, beside): (Vec<SampleObject>, Vec<SampleObject>) =
         search.found.into_iter().partition(|found| found.is_group == has_groups);
     if let Some(first) = beside.first() {
         let more = if beside.len() > 1 { format!(", as are {} others", beside.len() - 1) } else { String::new() };
@@ -162,7 +162,7 @@ struct SampleWalk<'a> {
 }
 
 impl SampleWalk<'_> {
-    fn sample(&mut self, found: Found) -> Result<()> {
+    fn sample(&mut self, found: SampleObject) -> Result<()> {
         let start = self.made.values.len();
         let sample =
             GroupSample { path: found.path.trim_start_matches('/').to_owned(), values: start..start, bytes: 0 };
