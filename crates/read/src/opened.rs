@@ -17,24 +17,29 @@ use std::time::{Duration, Instant};
 /// Opens shard `number` by other means than its store, and says whether a nearer copy will be there soon.
 pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<(Box<dyn Input>, bool)> + Send + Sync>;
 
-/// The open shards of all readers of this process.
+/// The open files of all readers of this process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// One of them.
-struct OpenShard;
+/// So many of them.
+struct OpenFiles(usize);
 
-impl OpenShard {
-    fn new() -> Self {
-        OPEN.fetch_add(1, Ordering::Relaxed);
-        Self
+impl OpenFiles {
+    fn new(files: usize) -> Self {
+        OPEN.fetch_add(files, Ordering::Relaxed);
+        Self(files)
     }
 }
 
-impl Drop for OpenShard {
+impl Drop for OpenFiles {
     fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+        OPEN.fetch_sub(self.0, Ordering::Relaxed);
     }
 }
+
+/// The most files that a thread has open while it opens a shard: the shard and its index.
+const OPENING: usize = 2;
+/// The same where it may copy the shard to a cache first: a lock, the original, and the copy or two folders and a step into one.
+const COPYING: usize = 6;
 
 /// An open shard.
 pub(crate) struct Opened {
@@ -49,7 +54,7 @@ pub(crate) struct Opened {
     /// When it is opened again, for a nearer copy.
     until: Option<Instant>,
     /// On a server they hold no file.
-    _counted: Option<OpenShard>,
+    _counted: Option<OpenFiles>,
 }
 
 impl std::fmt::Debug for Opened {
@@ -133,6 +138,8 @@ impl Shards {
         let shard = dataset.shards().get(number as usize);
         let shard = shard.ok_or_else(|| Error::bug(format!("there is no shard {number}")))?;
         let span = tracing::debug_span!(target: TARGET, "open", fname = shard.name, size = shard.bytes);
+        let counted = OpenFiles::new(if self.opener.is_some() { COPYING } else { OPENING });
+        self.make_room(&mut self.open.write().unwrap_or_else(PoisonError::into_inner));
         let opened = span.in_scope(|| self.open(number, shard)).map_err(|error| {
             let error = vanished(error, shard).in_input(&shard.name);
             if is_of_lost(error.kind()) {
@@ -143,7 +150,16 @@ impl Shards {
             error
         });
         let opened = Arc::new(opened?);
+        drop(counted);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        self.make_room(&mut open);
+        open.insert(number, Arc::clone(&opened));
+        opening().remove(&number);
+        Ok(opened)
+    }
+
+    /// Closes the least recently used shards until one more fits.
+    fn make_room(&self, open: &mut HashMap<u32, Arc<Opened>>) {
         let is_full = |open: usize| open >= self.least && OPEN.load(Ordering::Relaxed) > self.most_of_all;
         while open.len() >= self.most || is_full(open.len()) {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
@@ -151,9 +167,6 @@ impl Shards {
                 break;
             }
         }
-        open.insert(number, Arc::clone(&opened));
-        opening().remove(&number);
-        Ok(opened)
     }
 
     pub(crate) fn find(&self, number: u32) -> Option<Arc<Opened>> {
@@ -201,7 +214,7 @@ impl Shards {
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         // To open it may mean to hash all of it.
         let until = (soon && (vouched || self.verify != Verify::Full)).then(|| Instant::now() + SOON);
-        let _counted = input.local_path().map(|_| OpenShard::new());
+        let _counted = input.local_path().map(|_| OpenFiles::new(1));
         Ok(Opened { input, map, content, table, checksums, used, until, _counted })
     }
 }
