@@ -967,6 +967,12 @@ fn groups_of_hdf5_are_samples() {
     assert_eq!(samples(&named), 2, "{named:?}");
     let shown = packhorse(&["head", text(&dir.path().join("named"))]).run().printed;
     assert!(shown.starts_with("data/demo_10\n") && !shown.contains("path.txt"), "{shown}");
+    assert!(named.said.contains("env, seed (attributes, which --attributes '*' makes fields)"), "{named:?}");
+    let attributes = ["--groups", "/data/*", "--attributes", "env", "--id-field", "path"];
+    let chosen = pack(dir.path(), "in/a.h5", "chosen", &attributes);
+    assert!(chosen.code() == 0 && !chosen.said.contains("attributes"), "{chosen:?}");
+    let shown = packhorse(&["head", text(&dir.path().join("chosen")), "-n", "40"]).run().printed;
+    assert!(shown.contains("data/demo_8\n") && shown.contains("env.txt: env 2") && !shown.contains("seed"), "{shown}");
     let whole = pack(dir.path(), "in", "whole", &["--groups", "/", "--datasets", "*/demo_1/*"]);
     assert_eq!((whole.code(), samples(&whole)), (0, 2), "{whole:?}");
     fs::write(dir.path().join("in/t.csv"), "x\n1\n").unwrap();

@@ -12,7 +12,12 @@ fuzz_target!(|bytes: &[u8]| {
     let input = MemoryInput::new("fuzz.h5", bytes.to_vec());
     let limits = Limits { blob: 1 << 24, header: 1 << 18, ..Limits::default() };
     for (option, globs) in [("datasets", ""), ("datasets", "*"), ("groups", "/"), ("groups", "*")] {
-        let source = Hdf5.source(Options::new().set(option, globs), limits).expect("options");
+        let mut options = Options::new();
+        options.set(option, globs);
+        if option == "groups" {
+            options.set("attributes", "*");
+        }
+        let source = Hdf5.source(&options, limits).expect("options");
         let Ok(table) = source.open(Arc::new(&input)) else { continue };
         for rows in table.rows(3..9).into_iter().flatten().take(8).flatten() {
             assert!((1..=6).contains(&rows.num_rows()));

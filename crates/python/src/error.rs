@@ -92,7 +92,9 @@ fn exception(py: Python<'_>, error: &Error, spelling: Spelling) -> PyResult<PyEr
 /// A setting as `open` and loaders take it, or as what packs the dataset takes it.
 fn reading(name: &str, value: &str) -> String {
     match name {
-        "tree" | "branches" | "datasets" | "unsupported" | "schema" => format!("read={{\"{name}\": {value}}}"),
+        "tree" | "branches" | "datasets" | "groups" | "attributes" | "unsupported" | "schema" => {
+            format!("read={{\"{name}\": {value}}}")
+        }
         "read" => match value.trim_matches('"').split_once('=') {
             Some((name, value)) => format!("read={{{name:?}: {value:?}}}"),
             None => format!("read={value}"),

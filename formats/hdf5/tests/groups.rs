@@ -4,7 +4,7 @@
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int32Type, Int64Type};
+use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt8Type};
 use packhorse_core::{FieldType, Format, Limits, MemoryInput, Options, Result, Rows, Source, TableInfo};
 use packhorse_hdf5::Hdf5;
 use std::ops::Range;
@@ -58,6 +58,25 @@ fn each_group_is_a_sample() {
 }
 
 #[test]
+fn attributes_are_fields_where_they_are_chosen() {
+    let (info, rows) = read(&*source(&[("groups", "/data/*"), ("attributes", "*,!a*")]), 0..u64::MAX).unwrap();
+    assert!(info.omitted.is_empty());
+    let text = |name: &str| rows[0].column_by_name(name).unwrap().as_string_view().value(9).to_owned();
+    assert_eq!((text("path"), text("env")), ("data/demo_7".to_owned(), "env 1".to_owned()));
+    assert_eq!(rows[0].column_by_name("seed").unwrap().as_primitive::<Int64Type>().value(9), 107);
+    // One group has so many that they are stored elsewhere.
+    let (info, rows) = read(&*source(&[("groups", "/data/*"), ("attributes", "a8,seed")]), 5..9).unwrap();
+    assert!(info.schema.field_with_name("env").is_err());
+    let a8 = rows[0].column_by_name("a8").unwrap();
+    assert_eq!((a8.null_count(), a8.as_primitive::<UInt8Type>().value(2)), (3, 8));
+    // Without the option they are told.
+    let (info, _) = read(&*source(&[("groups", "/data/*")]), 0..1).unwrap();
+    let omitted: Vec<&str> = info.omitted.iter().map(|omission| omission.field.as_str()).collect();
+    assert_eq!(omitted, ["env", "seed"]);
+    assert!(Hdf5.source(&[("attributes", "*")].into_iter().collect(), Limits::default()).is_err());
+}
+
+#[test]
 fn ranges_and_chosen_fields_are_read_alone() {
     let chosen = source(&[("groups", "data/*"), ("datasets", "*,!*/table")]).narrowed(&["goal".to_owned()]).unwrap();
     let (info, rows) = read(&*chosen, 3..5).unwrap();
@@ -89,6 +108,7 @@ fn what_matches_nothing_is_refused() {
     for (pairs, text) in [
         (&[("groups", "/dat/*")][..], "`groups`: no group or dataset matches /dat/*"),
         (&[("groups", "/data/*"), ("datasets", "*/gaol")], "no dataset of the groups matches */gaol"),
+        (&[("groups", "/data/*"), ("attributes", "seed,sede")], "`attributes`: no sample has the attribute sede"),
         (&[("groups", "/data/*,!/data/demo*")], "no group or dataset matches /data/*,!/data/demo*"),
     ] {
         let error = read(&*source(pairs), 0..1).unwrap_err();

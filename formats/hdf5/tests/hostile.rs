@@ -14,11 +14,13 @@ const GROUPS: &str = "groups.h5";
 /// Reads the first blocks of a file in both layouts, or with groups as samples; whether all of it was readable.
 fn read(name: &str, bytes: Vec<u8>) -> bool {
     let input = MemoryInput::new("hostile.h5", bytes);
-    let options =
-        if name == GROUPS { [("groups", "/"), ("groups", "/data/*")] } else { [("datasets", ""), ("datasets", "*")] };
+    let options: [&[(&str, &str)]; 2] = match name {
+        GROUPS => [&[("groups", "/")], &[("groups", "/data/*"), ("attributes", "*")]],
+        _ => [&[("datasets", "")], &[("datasets", "*")]],
+    };
     let mut whole = true;
-    for pair in options {
-        let options: Options = [pair].into_iter().collect();
+    for pairs in options {
+        let options: Options = pairs.iter().copied().collect();
         let source = Hdf5.source(&options, Limits { blob: 1 << 26, ..Limits::default() }).unwrap();
         let table = source.open(Arc::new(&input));
         whole &= match table.as_ref().map(|table| table.rows(0..u64::MAX)) {

@@ -217,8 +217,77 @@ def others():
     say("bomb.h5", "level_29", error="too many links")
 
 
+def attributes(libver, name, many):
+    """Attributes of groups; `many` so that HDF5 moves them to a heap of their own."""
+    kinds = {}
+    with h5py.File(DIR / name, "w", libver=libver) as f:
+        f["type"] = np.dtype([("lo", ">i4"), ("hi", "f8", (2,))])
+        for i in range(9):
+            g = f.create_group(f"runs/{i}")
+            g["x"] = np.arange(i)
+            a = {"steps": i, "done": i % 2 == 0, "fps": np.float32(i / 3), "task": f"pick é {i}", "fixed": np.bytes_(b"abc")}
+            a |= {"origin": np.arange(3.0) + i, "words": [f"w{j}" for j in range(1 + i % 3)], "grid": np.full((2, 1 + i % 2), i, ">i2")}
+            a |= {"z": np.complex64(complex(i, 1)), "pair": np.array((i, 0.5), [("n", "u1"), ("v", "<f4")])}
+            for key, value in a.items():
+                g.attrs[key] = value
+            if many:
+                g.attrs["long"] = a["long"] = "é" * (9000 + i)
+                g.attrs["huge"] = a["huge"] = np.arange(20_000 + i)
+                g.attrs["huger"] = a["huger"] = np.full(9_000, i, "f8")
+                a |= {f"n{j:02}": np.uint16(i * j) for j in range(40)}
+                for j in range(40):
+                    g.attrs[f"n{j:02}"] = a[f"n{j:02}"]
+            if i > 2:
+                g.attrs["note"] = a["note"] = f"only some {i}"
+            g.attrs.create("limits", (i, (1, i)), dtype=f["type"])
+            hits = np.empty(1, object)
+            hits[0] = np.arange(i % 3, dtype="i4")
+            g.attrs.create("hits", hits, dtype=h5py.vlen_dtype(np.int32))
+            g.attrs["none"] = h5py.Empty("f4")
+            a |= {"limits.lo": np.int32(i), "limits.hi": np.array([1.0, i]), "pair.n": np.uint8(i), "pair.v": np.float32(0.5)}
+            del a["pair"]
+            kinds[i] = {key: np.asarray(value, object if key == "words" else None) for key, value in a.items()}
+    fields = {"path": [hexed(f"runs/{i}") for i in range(9)], "x": [str([i]) + hexed(np.arange(i)) for i in range(9)]}
+    for key in sorted({key for a in kinds.values() for key in a}):
+        ragged = len({a[key].shape for a in kinds.values() if key in a}) > 1
+        there = lambda value: (str(list(value.shape)) if ragged else "") + hexed(value)
+        fields[key] = [there(a[key]) if key in a else "null" for a in kinds.values()]
+    for chosen in ("*", "task,o*,limits", "!task"):
+        wanted = dict(fields)
+        if chosen != "*":
+            keep = {"path", "x", "task", "origin", "limits.lo", "limits.hi"}
+            wanted = {key: value for key, value in fields.items() if (key != "task" if chosen == "!task" else key in keep)}
+        options = {"groups": "/runs/*", "attributes": chosen}
+        print(json.dumps({"file": name, "options": options, "error": "", "fields": wanted}))
+    say(name, "/runs/*", error="no sample has the attribute nope", attributes="nope")
+    say(name, "/runs/*", error="attribute hits of /runs/0 can't be read", attributes="hits")
+
+
+def clashes():
+    with h5py.File(DIR / "clashes.h5", "w") as f:
+        for i in range(3):
+            f[f"a/{i}/x"] = i
+            f[f"a/{i}"].attrs["x"] = i
+            f[f"b/{i}/y"] = i
+            f[f"b/{i}"].attrs["kind"] = [i, "text", 0.5][i]
+            f[f"c/{i}"] = np.arange(3) + i
+            f[f"c/{i}"].attrs["label"] = i
+            f[f"d/{i}/y"] = i
+            f[f"d/{i}"].attrs["path"] = "elsewhere"
+    say("clashes.h5", "/a/*", error="attribute x and dataset /x of groups give the same field x", attributes="x")
+    say("clashes.h5", "/b/*", error="attribute kind of /b/1 holds text, and that of /b/0 Int64", attributes="*")
+    say("clashes.h5", "/d/*", error="has the name of the field path", attributes="*")
+    paths = [hexed(f"c/{i}") for i in range(3)]
+    values = [hexed(np.arange(3) + i) for i in range(3)]
+    fields = {"label": [hexed(np.int64(i)) for i in range(3)], "path": paths, "value": values}
+    print(json.dumps({"file": "clashes.h5", "options": {"groups": "/c/*", "attributes": "*"}, "error": "", "fields": fields}))
+
+
 episodes("earliest", "episodes-old.h5")
 episodes("latest", "episodes-new.h5")
 embeddings()
 whole_files()
 others()
+attributes("earliest", "attributes-old.h5", False)
+attributes("latest", "attributes-new.h5", True)
+clashes()

@@ -183,6 +183,7 @@ impl Recipe {
             ("root", "branches", &self.branches),
             ("hdf5", "datasets", &self.datasets),
             ("hdf5", "groups", &self.groups),
+            ("hdf5", "attributes", &self.attributes),
             ("parquet", "columns", &self.select),
             ("arrow", "columns", &self.select),
             ("parquet", "unread", &unread),

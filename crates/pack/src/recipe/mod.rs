@@ -252,6 +252,8 @@ settings! {
         /// HDF5: make each group that these globs match a sample ("/data/*"; / for the whole file), and each dataset in it
         /// a field. A dataset that they match is a sample with the field value
         groups: Option<String>, text("A,B");
+        /// HDF5 with `groups`: the attributes of samples that become fields, as globs ("*")
+        attributes: Option<String>, text("A,B").needs("groups");
         /// Parquet, Arrow: the columns to read, as globs
         select: Option<String>, text("A,B");
         /// ROOT, Parquet, Arrow: on data that can't be read, such as objects of classes, skip it and read the rest, or

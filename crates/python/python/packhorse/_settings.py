@@ -115,6 +115,8 @@ class Settings(TypedDict, total=False):
     """HDF5: the datasets to read, as globs of their paths; one after a ! leaves datasets out ("*,!/raw/*")."""
     groups: Text | None
     """HDF5: make each group that these globs match a sample ("/data/*"; / for the whole file), and each dataset in it a field. A dataset that they match is a sample with the field value."""
+    attributes: Text | None
+    """HDF5 with `groups`: the attributes of samples that become fields, as globs ("*")."""
     select: Text | None
     """Parquet, Arrow: the columns to read, as globs."""
     unsupported: Literal["skip", "fail"] | None

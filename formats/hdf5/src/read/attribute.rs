@@ -4,18 +4,20 @@ use super::btree_v2;
 use super::file::H5File;
 use super::fractal_heap::FractalHeap;
 use super::global_heap::GlobalHeap;
-use super::message::{space, unpadded};
+use super::message::{Space, committed_datatype, space, unpadded};
 use super::native::{swap, widened};
-use super::object_header::{ObjectHeader, kind};
+use super::object_header::{ObjectHeader, kind, shared_address};
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::datatype::Datatype;
-use packhorse_core::{Kind, Result};
+use packhorse_core::{Error, Kind, Result};
 
 /// An attribute's value.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     pub(crate) datatype: Datatype,
-    data: Vec<u8>,
+    pub(crate) space: Space,
+    /// As stored.
+    pub(crate) data: Vec<u8>,
 }
 
 /// A number, without loss of precision.
@@ -44,67 +46,112 @@ pub(crate) fn text_attribute(file: &H5File<'_>, object: &ObjectHeader, name: &st
 
 /// The attribute `name` of `object`, if it exists and its type is supported.
 pub(crate) fn find(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<Option<Attribute>> {
-    for message in object.all(kind::ATTRIBUTE) {
-        let Ok(bytes) = message.bytes() else { continue };
-        if let Some(found) = named(file, bytes, name) {
-            return Ok(Some(found));
+    let mut found = None;
+    visit(file, object, &mut |bytes| {
+        if found.is_none()
+            && let Ok(message) = bytes.and_then(AttributeMessage::parse)
+            && message.name == name.as_bytes()
+        {
+            found = message.attribute(file).ok();
         }
-    }
-    match object.first(kind::ATTRIBUTES)? {
-        Some(bytes) => dense(file, bytes, name),
-        None => Ok(None),
-    }
+        found.is_none()
+    })?;
+    Ok(found)
 }
 
-fn dense(file: &H5File<'_>, bytes: &[u8], name: &str) -> Result<Option<Attribute>> {
+/// Gives the attributes of `object` to `each`, with their names, or why one can't be read (then perhaps without).
+pub(crate) fn all(
+    file: &H5File<'_>,
+    object: &ObjectHeader,
+    each: &mut dyn FnMut(Option<String>, Result<Attribute>) -> Result<()>,
+) -> Result<()> {
+    let mut done = Ok(());
+    visit(file, object, &mut |bytes| {
+        done = match bytes.and_then(AttributeMessage::parse) {
+            Ok(message) => each(Some(crate::bytes::name(message.name)), message.attribute(file)),
+            Err(e) => each(None, Err(e)),
+        };
+        done.is_ok()
+    })?;
+    done
+}
+
+/// Gives the message of each attribute to `each`, which says whether it wants more; `Unsupported` or `Limit` where it can't be had.
+fn visit(file: &H5File<'_>, object: &ObjectHeader, each: &mut dyn FnMut(Result<&[u8]>) -> bool) -> Result<()> {
+    for message in object.all(kind::ATTRIBUTE) {
+        if !each(message.bytes()) {
+            return Ok(());
+        }
+    }
+    let Some(bytes) = object.first(kind::ATTRIBUTES)? else { return Ok(()) };
     let mut cursor = Cursor::new(bytes, "an object's attributes");
     cursor.skip(1)?;
     let flags = cursor.u8()?;
     cursor.skip(if flags & 1 != 0 { 2 } else { 0 })?;
     let (heap, tree) = (cursor.address(file.offsets)?, cursor.address(file.offsets)?);
     if heap == UNDEFINED {
-        return Ok(None);
+        return Ok(());
     }
     let heap = FractalHeap::open(file, heap)?;
-    let mut found = None;
+    // Each has its own bytes in the file.
+    let (mut more, mut left) = (true, file.len());
     btree_v2::records(file, tree, &mut |_, record| {
-        let (id, rest) = record.split_at_checked(8).unwrap_or_default();
-        let shared = rest.first().is_none_or(|flags| flags & 2 != 0);
-        if found.is_some() || shared {
+        if !more {
             return Ok(());
         }
-        match heap.object(file, id) {
-            Ok(bytes) => found = self::named(file, &bytes, name),
-            // The attributes that we look for are never huge objects.
-            Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {}
-            Err(e) => return Err(e),
+        let (id, rest) = record.split_at_checked(8).unwrap_or_default();
+        let bytes = match rest.first().is_none_or(|flags| flags & 2 != 0) {
+            true => Err(Error::unsupported("shared attributes; rewrite the file with h5repack")),
+            false => heap.object(file, id),
+        };
+        if let Ok(bytes) = &bytes {
+            let overlap = || Error::content("has attributes larger than the file: it is damaged");
+            left = left.checked_sub(bytes.len() as u64).ok_or_else(overlap)?;
         }
+        more = match bytes {
+            Err(e) if !matches!(e.kind(), Kind::Unsupported | Kind::Limit) => return Err(e),
+            bytes => each(bytes.as_deref().map_err(Error::clone)),
+        };
         Ok(())
-    })?;
-    Ok(found)
+    })
 }
 
-/// The attribute in `bytes`, if it has the name `wanted` and its type is supported.
-fn named(file: &H5File<'_>, bytes: &[u8], wanted: &str) -> Option<Attribute> {
-    let (name, datatype, data) = parse(file, bytes).ok()?;
-    (name == wanted.as_bytes()).then(|| Attribute { datatype, data: data.to_vec() })
+/// The parts of an attribute's message.
+struct AttributeMessage<'a> {
+    name: &'a [u8],
+    /// The datatype, or where it is if `is_committed`.
+    datatype: &'a [u8],
+    is_committed: bool,
+    space: &'a [u8],
+    data: &'a [u8],
 }
 
-fn parse<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, &'a [u8])> {
-    let mut cursor = Cursor::new(bytes, "an attribute");
-    let (version, flags) = (cursor.u8()?, cursor.u8()?);
-    let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
-    if !(1..=3).contains(&version) || (version > 1 && flags != 0) {
-        return Err(cursor.bad("has an unsupported version or flags"));
+impl<'a> AttributeMessage<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, "an attribute");
+        let (version, flags) = (cursor.u8()?, cursor.u8()?);
+        let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
+        // Those of version 1 have no flags.
+        let flags = if version == 1 { 0 } else { flags };
+        if !(1..=3).contains(&version) || flags > 1 {
+            return Err(Error::unsupported("an attribute of an unknown version or with a shared dataspace"));
+        }
+        cursor.skip(if version == 3 { 1 } else { 0 })?;
+        let part =
+            |cursor: &mut Cursor<'a>, len: usize| cursor.take(if version == 1 { len.next_multiple_of(8) } else { len });
+        let [name, datatype, space] = sizes;
+        let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
+        let (datatype, space) = (part(&mut cursor, datatype)?, part(&mut cursor, space)?);
+        Ok(Self { name, datatype, is_committed: flags == 1, space, data: cursor.rest() })
     }
-    cursor.skip(if version == 3 { 1 } else { 0 })?;
-    let part =
-        |cursor: &mut Cursor<'a>, len: usize| cursor.take(if version == 1 { len.next_multiple_of(8) } else { len });
-    let [name, datatype, space_len] = sizes;
-    let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
-    let datatype = Datatype::parse(&mut Cursor::new(part(&mut cursor, datatype)?, "an attribute's datatype"))?;
-    space(file, part(&mut cursor, space_len)?)?;
-    Ok((name, datatype, cursor.rest()))
+
+    fn attribute(&self, file: &H5File<'_>) -> Result<Attribute> {
+        let datatype = match self.is_committed {
+            true => committed_datatype(file, shared_address(file, self.datatype)?)?,
+            false => Datatype::parse(&mut Cursor::new(self.datatype, "an attribute's datatype"))?,
+        };
+        Ok(Attribute { datatype, space: space(file, self.space)?, data: self.data.to_vec() })
+    }
 }
 
 impl Attribute {

@@ -1,5 +1,6 @@
 //! Reads the rows of a dataset, with any layout, as packed little-endian bytes.
 
+use super::attribute::Attribute;
 use super::axis::{Axis, copy_box};
 use super::bands::{BandKey, TALL};
 use super::chunk_index::{ChunkLocation, Grid};
@@ -69,13 +70,24 @@ impl Dataset {
             }
             DataLayout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
         };
-        let (name, fill, storage) = (name.to_owned(), message::fill(object)?, Arc::new(storage));
-        let dims = space.dims;
-        let there = dims.first().copied().unwrap_or_default();
-        let (wanted, ahead) = (0..u64::MAX, None);
-        let dataset = Self { name, datatype, dims, there, storage, fill, wanted, ahead, most_ahead: AHEAD };
+        let dataset = Self::of_storage(name, datatype, space.dims, storage, message::fill(object)?);
         dataset.check(file)?;
         Ok(dataset)
+    }
+
+    /// An attribute as a dataset that is stored in the header of its object.
+    pub(crate) fn of_attribute(file: &H5File<'_>, attribute: Attribute, name: &str) -> Result<Self> {
+        let Attribute { datatype, space, data } = attribute;
+        let dims = if space.dims.is_empty() { vec![1] } else { space.dims };
+        let dataset = Self::of_storage(name, datatype, dims, Storage::Compact(data), Vec::new());
+        dataset.check(file).map_err(|e| named(name, e))?;
+        Ok(dataset)
+    }
+
+    fn of_storage(name: &str, datatype: Datatype, dims: Vec<u64>, storage: Storage, fill: Vec<u8>) -> Self {
+        let there = dims.first().copied().unwrap_or_default();
+        let (name, storage, wanted) = (name.to_owned(), Arc::new(storage), 0..u64::MAX);
+        Self { name, datatype, dims, there, storage, fill, wanted, ahead: None, most_ahead: AHEAD }
     }
 
     /// Refuses datasets that lie outside the file or whose size overflows.
@@ -403,10 +415,20 @@ impl Job<'_> {
     }
 }
 
+/// What an error says of the dataset at this path, or of an attribute, which stands behind the path and an @.
+pub(crate) fn described(path: &str) -> String {
+    match path.rsplit_once('@') {
+        Some(("", name)) => format!("attribute {name}"),
+        Some((object, name)) if !name.contains('/') => format!("attribute {name} of {object}"),
+        _ => format!("dataset {path}"),
+    }
+}
+
 pub(crate) fn named(name: &str, error: Error) -> Error {
+    let what = described(name);
     let named = match error.kind() {
-        packhorse_core::Kind::Unsupported => error.context(format_args!("dataset {name} can't be read")),
-        _ => error.context(format_args!("dataset {name}")),
+        packhorse_core::Kind::Unsupported => error.context(format_args!("{what} can't be read")),
+        _ => error.context(what),
     };
     named.in_field(name)
 }

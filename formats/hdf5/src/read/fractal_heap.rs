@@ -1,9 +1,14 @@
 //! Fractal heaps, which hold the links and attributes of objects with many of them.
 
-use super::btree_v2::bytes_for;
+use super::btree_v2::{bytes_for, records};
 use super::file::H5File;
 use crate::bytes::Cursor;
 use packhorse_core::{Error, Result};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+/// The type of B-trees of long objects with keys.
+const INDIRECT: u8 = 1;
 
 /// An open heap.
 pub(crate) struct FractalHeap {
@@ -20,6 +25,10 @@ pub(crate) struct FractalHeap {
     root: u64,
     /// Rows of the root block; 0 if it is a direct block.
     rows: u64,
+    /// The B-tree of objects that are too long for a block.
+    huge: u64,
+    /// Address and length of those objects, by their keys.
+    found: OnceCell<BTreeMap<u64, (u64, u64)>>,
 }
 
 impl FractalHeap {
@@ -35,7 +44,9 @@ impl FractalHeap {
         cursor.expect(b"FRHP\0")?;
         cursor.skip(5)?;
         let managed = u64::from(cursor.u32()?);
-        cursor.skip(10 * l + 2 * o)?;
+        cursor.skip(l)?;
+        let huge = cursor.address(o)?;
+        cursor.skip(9 * l + o)?;
         let width = u64::from(cursor.u16()?);
         let (first, direct) = (cursor.uint(l)?, cursor.uint(l)?);
         let bits = cursor.u16()?;
@@ -47,7 +58,8 @@ impl FractalHeap {
         }
         let direct_rows = u64::from(direct.ilog2() - first.ilog2()) + 2;
         let offset = usize::from(bits).div_ceil(8);
-        Ok(Self { offset, length: bytes_for(managed.min(direct)), width, first, direct_rows, root, rows })
+        let (length, found) = (bytes_for(managed.min(direct)), OnceCell::new());
+        Ok(Self { offset, length, width, first, direct_rows, root, rows, huge, found })
     }
 
     /// The object with this heap ID.
@@ -60,12 +72,37 @@ impl FractalHeap {
                 let address = self.place(file, offset)?;
                 file.bytes(address, file.limits.header(len)?)
             }
+            1 => {
+                // Attributes and links have IDs of 7 or 8 bytes, which are too short for an address.
+                let key = cursor.uint(id.len().saturating_sub(1))?;
+                let huge = self.huge(file)?.get(&key);
+                let (address, len) = *huge.ok_or_else(|| cursor.bad("has a key that its heap lacks"))?;
+                file.bytes(address, file.limits.header(len)?)
+            }
             2 => {
                 let len = usize::from(flags & 15) + 1;
                 Ok(cursor.take(len)?.to_vec())
             }
-            _ => Err(Error::unsupported("links too long for their heap; rewrite the file with h5repack")),
+            _ => Err(cursor.bad("has an unknown type")),
         }
+    }
+
+    /// Objects that are too long for a block, by their keys.
+    fn huge(&self, file: &H5File<'_>) -> Result<&BTreeMap<u64, (u64, u64)>> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let mut found = BTreeMap::new();
+        records(file, self.huge, &mut |kind, record| {
+            // Those of heaps with filters have another type.
+            if kind == INDIRECT {
+                let mut cursor = Cursor::new(record, "a heap's long object");
+                let place = (cursor.address(file.offsets)?, cursor.uint(file.lengths)?);
+                found.insert(cursor.uint(file.lengths)?, place);
+            }
+            Ok(())
+        })?;
+        Ok(self.found.get_or_init(|| found))
     }
 
     /// The file address of byte `offset` of the heap.

@@ -1,5 +1,6 @@
 //! Reads files whose groups are samples.
 
+use super::attribute;
 use super::dataset::{Dataset, named};
 use super::description::{Described, describe};
 use super::file::H5File;
@@ -53,7 +54,8 @@ impl<'a> GroupTable<'a> {
         let is_kept = |name: &str| names.is_none_or(|names| names.iter().any(|kept| kept == name));
         let is_file = matches!(found.samples.as_slice(), [root] if root.path.is_empty());
         if !is_file && found.fields.iter().any(|field| field.name == PATH) {
-            let message = "a dataset has the name of the field path, which is the path of the sample: leave it out with `datasets`";
+            let message = "a dataset or attribute has the name of the field path, which is the path of the sample: leave it out with \
+                           `datasets` or `attributes`";
             return Err(Error::unsupported(message).in_field(PATH));
         }
         let has_path = !is_file && is_kept(PATH);
@@ -171,7 +173,7 @@ impl GroupTable<'_> {
             let mut values = values.get_mut(place).map(std::mem::take).unwrap_or_default();
             values.resize_with(count, || None);
             let of = self.schema.field(columns.len());
-            columns.push(column(of, &field.kind, values).map_err(|e| named(&field.dataset, e))?);
+            columns.push(column(of, &field.kind, values).map_err(|e| named(&field.place, e))?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
@@ -182,34 +184,51 @@ impl GroupTable<'_> {
     fn sample(&self, sample: &GroupSample, heaps: &mut [Heap]) -> Result<Values> {
         let mut found = Values { of_fields: Vec::with_capacity(sample.values.len()), bytes: 0 };
         let values = self.found.values.get(sample.values.clone()).unwrap_or_default();
-        for values in values.chunk_by(|a, b| a.address == b.address) {
+        let place = |value: &GroupValue| self.found.fields.get(value.field as usize).map(|field| &field.place);
+        for values in values.chunk_by(|a, b| a.address == b.address && place(a) == place(b)) {
             let values: Vec<GroupValue> =
                 values.iter().copied().filter(|value| self.is_kept(value.field as usize)).collect();
             let Some(field) = values.first().and_then(|value| self.found.fields.get(value.field as usize)) else {
                 continue;
             };
             let slash = if sample.path.is_empty() { "" } else { "/" };
-            let path = format!("{slash}{}{}", sample.path, field.dataset);
-            self.dataset(&path, &values, heaps, &mut found)
+            let path = format!("{slash}{}{}", sample.path, field.place);
+            self.values(&path, field, &values, heaps, &mut found)
                 .map_err(|e| if e.field().is_some() { e } else { named(&path, e) })?;
         }
         Ok(found)
     }
 
-    /// Reads `values`, which are leaves of one dataset.
-    fn dataset(&self, path: &str, values: &[GroupValue], heaps: &mut [Heap], found: &mut Values) -> Result<()> {
-        let Some(first) = values.first() else { return Ok(()) };
-        let object = ObjectHeader::read(&self.file, first.address)?;
+    /// Opens the dataset or attribute of `field` at `address`, with its dimensions.
+    fn open(&self, path: &str, field: &GroupField, address: u64) -> Result<(Dataset, Vec<u64>)> {
+        let object = ObjectHeader::read(&self.file, address)?;
+        if let Some(name) = field.attribute() {
+            let attribute = attribute::find(&self.file, &object, name)?.ok_or_else(changed)?;
+            let dims = attribute.space.dims.clone();
+            return Ok((Dataset::of_attribute(&self.file, attribute, path)?, dims));
+        }
         let dims = match describe(&self.file, &object)? {
             Described::Rows(_, dims) => dims,
             _ => Vec::new(),
         };
-        let dataset = Dataset::open(&self.file, &object, path)?;
+        Ok((Dataset::open(&self.file, &object, path)?, dims))
+    }
+
+    /// Reads `values`, which are leaves of one dataset or attribute.
+    fn values(
+        &self,
+        path: &str,
+        field: &GroupField,
+        values: &[GroupValue],
+        heaps: &mut [Heap],
+        found: &mut Values,
+    ) -> Result<()> {
+        let Some(first) = values.first() else { return Ok(()) };
+        let (dataset, dims) = self.open(path, field, first.address)?;
         let leaves = whole_leaves(&dataset.datatype, &dims, self.types);
         // The members of a compound share its elements.
         let last = Last::default();
         for value in values {
-            let changed = || Error::content("has changed since it was opened");
             let (leaf, made) = leaves.get(value.leaf as usize).ok_or_else(changed)?;
             let (kind, numpy) = made.clone().map_err(|_| changed())?;
             let shape = leaf.dims.get(1..).unwrap_or_default().to_vec();
@@ -227,6 +246,10 @@ impl GroupTable<'_> {
         }
         Ok(())
     }
+}
+
+fn changed() -> Error {
+    Error::content("has changed since it was opened")
 }
 
 /// The column `of` of these values; those that a sample lacks are null.

@@ -1,6 +1,7 @@
 //! Finds the samples of a file whose groups are samples: each dataset in a group is a value of its sample.
 
-use super::dataset::named;
+use super::attribute::{self, Attribute};
+use super::dataset::{described, named};
 use super::dataset_walk::DEEPEST;
 use super::description::{Described, Description, describe};
 use super::element::{Made, field_type};
@@ -21,6 +22,12 @@ use std::ops::Range;
 const FIELDS: usize = 100_000;
 /// The name of the field of a dataset that is a sample itself.
 const VALUE: &str = "value";
+/// What stands before the name of an attribute in the place of a field.
+const ATTRIBUTE: char = '@';
+/// How attributes begin that HDF5's library and netCDF make for themselves.
+const OF_LIBRARIES: [&str; 6] = ["DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "_Netcdf4", "_NC", "_nc"];
+/// How those begin that PyTables makes for itself.
+const OF_PYTABLES: [&str; 6] = ["CLASS", "TITLE", "VERSION", "FLAVOR", "FILTERS", "PYTABLES_"];
 
 /// How a file is read whose groups are samples.
 pub(crate) struct GroupOptions<'a> {
@@ -28,6 +35,8 @@ pub(crate) struct GroupOptions<'a> {
     pub(crate) groups: &'a [String],
     /// Globs of the datasets in them.
     pub(crate) datasets: &'a [String],
+    /// Globs of their attributes; without any, none are read.
+    pub(crate) attributes: &'a [String],
     pub(crate) types: TypeOptions,
 }
 
@@ -66,19 +75,20 @@ pub(crate) struct GroupSample {
     pub(crate) bytes: u64,
 }
 
-/// A leaf of a dataset that is a field's value in one sample.
+/// A leaf of a dataset, or of an attribute, that is a field's value in one sample.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupValue {
     pub(crate) field: u32,
     pub(crate) leaf: u32,
-    /// That of the dataset.
+    /// That of the dataset, or of the object that has the attribute.
     pub(crate) address: u64,
 }
 
 pub(crate) struct GroupField {
     pub(crate) name: String,
-    /// The path of its dataset below those of the samples, with a slash first; empty if the samples are datasets.
-    pub(crate) dataset: String,
+    /// The path of its dataset below those of the samples, with a slash first; empty if the samples are datasets. Of an attribute of
+    /// the samples the name, behind an @.
+    pub(crate) place: String,
     pub(crate) kind: FieldType,
     pub(crate) numpy: Option<String>,
     /// How many samples have it.
@@ -90,6 +100,11 @@ pub(crate) struct GroupField {
 }
 
 impl GroupField {
+    /// The name of the attribute, if it is one.
+    pub(crate) fn attribute(&self) -> Option<&str> {
+        self.place.strip_prefix(ATTRIBUTE)
+    }
+
     /// The column of `samples` samples.
     pub(crate) fn column(&self, samples: u64) -> Field {
         let field = self.kind.field(&self.name, self.count < samples);
@@ -128,6 +143,8 @@ pub(crate) fn group_samples(
         file,
         options,
         datasets: PathGlobs::new(options.datasets),
+        attributes: PathGlobs::new(options.attributes),
+        unread: BTreeSet::new(),
         visits: search.visits,
         place: String::new(),
         groups: Vec::new(),
@@ -140,7 +157,7 @@ pub(crate) fn group_samples(
     walk.finish()
 }
 
-/// For each field: the path of the first dataset that is omitted, and why.
+/// For each field: the first dataset or attribute that is omitted, and why.
 type Omitted = BTreeMap<String, (String, String)>;
 
 /// A walk over the datasets of one sample after the other.
@@ -148,6 +165,9 @@ struct SampleWalk<'a> {
     file: &'a H5File<'a>,
     options: &'a GroupOptions<'a>,
     datasets: PathGlobs<'a>,
+    attributes: PathGlobs<'a>,
+    /// Attributes of the first sample, if no option chooses any.
+    unread: BTreeSet<String>,
     visits: Visits,
     /// The path of the sample at hand.
     place: String,
@@ -183,7 +203,7 @@ impl SampleWalk<'_> {
             return Ok(());
         }
         match self.dataset_or_group(address, below, &path) {
-            Err(e) if e.kind() == Kind::Unsupported && e.field().is_none() => self.omit(below, path, e),
+            Err(e) if e.kind() == Kind::Unsupported && e.field().is_none() => self.omit(below, e),
             Err(e) if e.field().is_none() => Err(named(&path, e)),
             done => done,
         }
@@ -191,6 +211,9 @@ impl SampleWalk<'_> {
 
     fn dataset_or_group(&mut self, address: u64, below: &str, path: &str) -> Result<()> {
         let object = ObjectHeader::read(self.file, address)?;
+        if below.is_empty() {
+            self.attributes(&object, address)?;
+        }
         match describe(self.file, &object)? {
             Described::Group => {
                 self.groups.push(address);
@@ -218,20 +241,51 @@ impl SampleWalk<'_> {
         }
         for (name, link) in links(self.file, group)? {
             self.visits.one()?;
-            let (below, path) = (format!("{below}/{name}"), format!("{}{below}/{name}", self.place));
+            let below = format!("{below}/{name}");
             match link {
                 Link::Object(_) if self.options.types.pytables && name.starts_with("_i_") => {}
                 Link::Object(address) => self.object(address, &below)?,
-                Link::Path => self.omit(&below, path, Error::unsupported("a soft link"))?,
-                Link::Outside => self.omit(&below, path, Error::unsupported("a link to another file"))?,
+                Link::Path => self.omit(&below, Error::unsupported("a soft link"))?,
+                Link::Outside => self.omit(&below, Error::unsupported("a link to another file"))?,
             }
         }
         Ok(())
     }
 
+    /// The attributes of the sample at hand.
+    fn attributes(&mut self, object: &ObjectHeader, address: u64) -> Result<()> {
+        let chosen = !self.attributes.is_empty();
+        if !chosen && self.made.samples.len() > 1 {
+            return Ok(());
+        }
+        attribute::all(self.file, object, &mut |name, attribute| {
+            let name = name.unwrap_or_else(|| "an attribute".to_owned());
+            let is_data = self.attributes.name(&name) || !is_of_a_library(&name, self.options.types.pytables);
+            if !is_data || chosen && !self.attributes.wants(&name) {
+                return Ok(());
+            }
+            if !chosen {
+                self.unread.insert(name);
+                return Ok(());
+            }
+            let below = format!("{ATTRIBUTE}{name}");
+            match attribute {
+                Ok(attribute) if attribute.space.none => drop(self.empty.insert(self.field_name(&below))),
+                Ok(Attribute { datatype, space, .. }) => self.leaves(&datatype, &space.dims, address, &below)?,
+                Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => self.omit(&below, e)?,
+                Err(e) => return Err(e),
+            }
+            Ok(())
+        })
+    }
+
     fn dataset(&mut self, object: &ObjectHeader, address: u64, below: &str, dims: &[u64]) -> Result<()> {
-        let datatype = Description::of(self.file, object)?.datatype;
-        for (at, (leaf, made)) in whole_leaves(&datatype, dims, self.options.types).into_iter().enumerate() {
+        self.leaves(&Description::of(self.file, object)?.datatype, dims, address, below)
+    }
+
+    /// Adds the values of a dataset or an attribute to the sample at hand: one for each member of a compound.
+    fn leaves(&mut self, datatype: &Datatype, dims: &[u64], address: u64, below: &str) -> Result<()> {
+        for (at, (leaf, made)) in whole_leaves(datatype, dims, self.options.types).into_iter().enumerate() {
             let name = format!("{}{}", self.field_name(below), leaf.name);
             match made {
                 Ok(made) => {
@@ -242,9 +296,7 @@ impl SampleWalk<'_> {
                         sample.bytes = sample.bytes.saturating_add(bytes.max(1));
                     }
                 }
-                Err(why) if leaf.name.is_empty() => {
-                    self.omit(below, format!("{}{below}", self.place), Error::unsupported(why))?;
-                }
+                Err(why) if leaf.name.is_empty() => self.omit(below, Error::unsupported(why))?,
                 Err(why) => {
                     let path = format!("{}{below}{}", self.place, leaf.name);
                     self.omitted.entry(name).or_insert((path, why));
@@ -266,31 +318,33 @@ impl SampleWalk<'_> {
             }
             value.field = self.made.fields.len() as u32;
             self.names.insert(name.to_owned(), value.field);
-            let (name, dataset) = (name.to_owned(), below.to_owned());
-            self.made.fields.push(GroupField { name, dataset, kind, numpy, count: 1, first: last, last });
+            let (name, place) = (name.to_owned(), below.to_owned());
+            self.made.fields.push(GroupField { name, place, kind, numpy, count: 1, first: last, last });
             self.made.values.push(value);
             return Ok(());
         };
         value.field = *place;
         let Some(field) = self.made.fields.get_mut(*place as usize) else { return Ok(()) };
-        if field.dataset != below || field.last == last {
-            let message = format!(
-                "datasets {} and {below} of groups give the same field {name}; choose one with `datasets`",
-                field.dataset
-            );
-            return Err(Error::unsupported(message).in_field(name));
+        if field.place != below || field.last == last {
+            let (one, other) = (described(&field.place), described(below));
+            let message = format!("{one} and {other} of groups give the same field {name}");
+            let error = Error::unsupported(message).in_field(name);
+            return Err(error.hint("choose one with `datasets` and `attributes`"));
         }
         match joined(&field.kind, &kind).filter(|_| field.numpy == numpy) {
             Some(joined) => field.kind = joined,
             None => {
                 let (field, first) = (&*field, self.made.samples.get(field.first).map_or("", |sample| &sample.path));
                 let message = format!(
-                    "dataset {}{below} holds {}, and that of /{first} {}: values of one field have one type and one number of dimensions",
-                    self.place,
+                    "{} holds {}, and that of /{first} {}: values of one field have one type and one number of dimensions",
+                    described(&format!("{}{below}", self.place)),
                     shown(&kind, numpy.as_deref()),
                     shown(&field.kind, field.numpy.as_deref())
                 );
-                let hint = "choose groups that are alike with `groups`, or leave the dataset out with `datasets`";
+                let hint = match below.starts_with(ATTRIBUTE) {
+                    true => "choose groups that are alike with `groups`, or leave the attribute out with `attributes`",
+                    false => "choose groups that are alike with `groups`, or leave the dataset out with `datasets`",
+                };
                 return Err(Error::unsupported(message).in_field(name).hint(hint));
             }
         }
@@ -301,31 +355,41 @@ impl SampleWalk<'_> {
     }
 
     fn field_name(&self, below: &str) -> String {
-        if below.is_empty() { VALUE.to_owned() } else { field_name(below) }
+        if below.is_empty() { VALUE.to_owned() } else { field_name(below.trim_start_matches(ATTRIBUTE)) }
     }
 
-    /// Notes that the dataset or group at `path` can't be read; an error if an option names it.
-    fn omit(&mut self, below: &str, path: String, error: Error) -> Result<()> {
-        if self.datasets.name(&path) {
-            return Err(error.context(format_args!("dataset {path} can't be read")).in_field(self.field_name(below)));
+    /// Notes that the dataset, attribute or group at `below` can't be read; an error if an option names it.
+    fn omit(&mut self, below: &str, error: Error) -> Result<()> {
+        let (path, name) = (format!("{}{below}", self.place), self.field_name(below));
+        let (globs, object) = match below.strip_prefix(ATTRIBUTE) {
+            Some(attribute) => (&self.attributes, attribute),
+            None => (&self.datasets, path.as_str()),
+        };
+        if globs.name(object) {
+            return Err(error.context(format_args!("{} can't be read", described(&path))).in_field(name));
         }
-        if self.datasets.wants(&path) {
-            let name = self.field_name(below);
+        if globs.wants(object) {
             self.omitted.entry(name).or_insert_with(|| (path, error.text().into_owned()));
         }
         Ok(())
     }
 
     fn finish(self) -> Result<GroupSamples> {
-        let Self { datasets, mut made, names, mut omitted, empty, .. } = self;
+        let Self { datasets, attributes, unread, mut made, names, mut omitted, empty, .. } = self;
         if let Some((name, (path, why))) = omitted.iter().find(|(name, _)| names.contains_key(*name)) {
-            let error = Error::unsupported(why).context(format_args!("dataset {path} can't be read")).in_field(name);
-            return Err(error.hint(
-                "other samples have values of this field: leave it out with `datasets`, or choose others with `groups`",
-            ));
+            let what = described(path);
+            let error = Error::unsupported(why).context(format_args!("{what} can't be read")).in_field(name);
+            let option = if what.starts_with("dataset") { "datasets" } else { "attributes" };
+            return Err(error.hint(format!(
+                "other samples have values of this field: leave it out with `{option}`, or choose others with `groups`"
+            )));
         }
         for name in empty.into_iter().filter(|name| !names.contains_key(name)) {
-            omitted.entry(name).or_insert((String::new(), "a null dataset, which has no value".to_owned()));
+            omitted.entry(name).or_insert((String::new(), "empty: it has a null dataspace".to_owned()));
+        }
+        if let Some(name) = attributes.unmatched().filter(|glob| !glob.contains(['*', '?'])) {
+            let name = name.trim_start_matches('!');
+            return Err(Error::config(format!("`attributes`: no sample has the attribute {name}")));
         }
         if let Some(glob) = datasets.unmatched() {
             let known: Vec<&str> = made.fields.iter().map(|field| field.name.as_str()).collect();
@@ -341,6 +405,9 @@ impl SampleWalk<'_> {
         }
         let each = omitted.into_iter().map(|(field, (_, reason))| Omission { field, reason, empty: false });
         made.omitted.extend(each);
+        let reason = "attributes, which `attributes=*` makes fields";
+        let unread = unread.into_iter().map(|field| Omission { field, reason: reason.to_owned(), empty: false });
+        made.omitted.extend(unread);
         let samples = made.samples.len() as u64;
         for field in &mut made.fields {
             // Zeros would be most of its column.
@@ -369,6 +436,12 @@ pub(crate) fn whole_leaves(
         (leaf, made)
     };
     leaves(datatype, &dims).into_iter().map(made).collect()
+}
+
+/// Whether a library made the attribute for itself.
+fn is_of_a_library(name: &str, pytables: bool) -> bool {
+    let of_pytables = OF_PYTABLES.iter().filter(|_| pytables);
+    OF_LIBRARIES.iter().chain(of_pytables).any(|own| name.starts_with(own))
 }
 
 fn sort_fields(made: &mut GroupSamples) {

@@ -36,19 +36,22 @@ pub(crate) fn space(file: &H5File<'_>, bytes: &[u8]) -> Result<Space> {
 
 /// The datatype of an object, which may be a committed datatype.
 pub(crate) fn datatype(file: &H5File<'_>, object: &ObjectHeader) -> Result<Datatype> {
-    let parse = |bytes: &[u8]| Datatype::parse(&mut Cursor::new(bytes, "a datatype"));
     let message = object.message(kind::DATATYPE).ok_or_else(|| Error::content("a dataset lacks its datatype"))?;
     match message.committed(file)? {
-        None => parse(message.bytes()?),
-        Some(address) => {
-            let object = ObjectHeader::read(file, address)?;
-            parse(
-                object
-                    .first(kind::DATATYPE)?
-                    .ok_or_else(|| Error::content("a committed datatype lacks its message"))?,
-            )
-        }
+        None => parse_datatype(message.bytes()?),
+        Some(address) => committed_datatype(file, address),
     }
+}
+
+/// The committed datatype at `address`.
+pub(crate) fn committed_datatype(file: &H5File<'_>, address: u64) -> Result<Datatype> {
+    let object = ObjectHeader::read(file, address)?;
+    let lacking = || Error::content("a committed datatype lacks its message");
+    parse_datatype(object.first(kind::DATATYPE)?.ok_or_else(lacking)?)
+}
+
+fn parse_datatype(bytes: &[u8]) -> Result<Datatype> {
+    Datatype::parse(&mut Cursor::new(bytes, "a datatype"))
 }
 
 /// The data layout of a dataset.

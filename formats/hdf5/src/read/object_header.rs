@@ -81,24 +81,33 @@ impl Message {
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
         match self.flags & SHARED {
             0 => Ok(&self.bytes),
-            _ => Err(Error::unsupported("shared object header messages; rewrite the file with h5repack")),
+            _ => Err(in_table()),
         }
     }
 
     /// The address of the committed datatype that this message refers to, if it does.
     pub(crate) fn committed(&self, file: &H5File<'_>) -> Result<Option<u64>> {
-        if self.flags & SHARED == 0 {
-            return Ok(None);
+        match self.flags & SHARED {
+            0 => Ok(None),
+            _ => shared_address(file, &self.bytes).map(Some),
         }
-        let mut cursor = Cursor::new(&self.bytes, "a shared message");
-        let (version, kind) = (cursor.u8()?, cursor.u8()?);
-        if version == 3 && kind == 1 {
-            return self.bytes().map(|_| None);
-        }
-        // Files of HDF5 before 1.6 name a local heap too.
-        cursor.skip(if version == 1 { 6 + file.lengths } else { 0 })?;
-        cursor.address(file.offsets).map(Some)
     }
+}
+
+/// The address in a message that refers to another object; `Unsupported` if it refers to a shared message table.
+pub(crate) fn shared_address(file: &H5File<'_>, bytes: &[u8]) -> Result<u64> {
+    let mut cursor = Cursor::new(bytes, "a shared message");
+    let (version, kind) = (cursor.u8()?, cursor.u8()?);
+    if version == 3 && kind == 1 {
+        return Err(in_table());
+    }
+    // Files of HDF5 before 1.6 name a local heap too.
+    cursor.skip(if version == 1 { 6 + file.lengths } else { 0 })?;
+    cursor.address(file.offsets)
+}
+
+fn in_table() -> Error {
+    Error::unsupported("shared object header messages; rewrite the file with h5repack")
 }
 
 /// The version of an object header.

@@ -36,6 +36,8 @@ pub(crate) struct Hdf5Source {
     datasets: Vec<String>,
     /// Globs of the groups that are samples; empty where rows are.
     groups: Vec<String>,
+    /// Globs of the attributes of those samples that are fields.
+    attributes: Vec<String>,
     /// The only fields to read beside keys, if set.
     fields: Option<Vec<String>>,
     reading: netcdf::NetcdfOptions,
@@ -71,7 +73,7 @@ impl FoundGroups {
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets", "groups", "dimension", "scale", "text", "expansion"])?;
+        options.only(&["datasets", "groups", "attributes", "dimension", "scale", "text", "expansion"])?;
         let globs = |name| {
             let globs = options.get(name).unwrap_or_default().split(',').map(str::trim);
             globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect::<Vec<_>>()
@@ -81,9 +83,13 @@ impl Hdf5Source {
         {
             return Err(Options::refuse(name, "is about rows, and with `groups` each group is a sample"));
         }
+        if let (Some(_), None) = (options.get("attributes"), options.get("groups")) {
+            return Err(Options::refuse("attributes", "is about samples that are groups: give `groups` too"));
+        }
         Ok(Self {
             datasets: globs("datasets"),
             groups: globs("groups"),
+            attributes: globs("attributes"),
             fields: None,
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
@@ -131,7 +137,8 @@ impl Hdf5Source {
         let file = H5File::open(input, self.limits, &self.shared)?;
         let root = ObjectHeader::read(&file, file.root)?;
         let types = TypeOptions { bytes: self.bytes, pytables: foreign::is_of_pytables(&file, &root)? };
-        let options = GroupOptions { groups: &self.groups, datasets: &self.datasets, types };
+        let options =
+            GroupOptions { groups: &self.groups, datasets: &self.datasets, attributes: &self.attributes, types };
         if ours::is_ours(&file, &root)? {
             return Err(Error::config("`groups` is for files of other programs: the samples of a shard are its rows"));
         }

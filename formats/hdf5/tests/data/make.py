@@ -48,3 +48,8 @@ with h5py.File(HERE / "groups.h5", "w", libver=("v110", "v110")) as f:
         g["table"] = np.array([(i, 2.5)] * (i % 3), [("n", "<i4"), ("x", "f8")])
         if i % 2:
             g["note"] = f"note {i}"
+        g.attrs["seed"], g.attrs["env"] = 100 + i, f"env {i % 3}"
+        if i == 5:
+            # So many that they have a heap of their own.
+            for n in range(9):
+                g.attrs[f"a{n}"] = np.uint8(n)

@@ -42,11 +42,18 @@ impl Omitted {
         self.0.iter().map(record).collect()
     }
 
-    /// Warns once, with the first few omissions and their number.
+    /// Warns once, with the first few omissions by reason and their number.
     pub(super) fn report(&self, observer: &dyn Observer) {
         let Some((_, first)) = self.0.values().next() else { return };
-        let named = self.0.keys().take(SHOWN).map(|omission| format!("{} ({})", omission.field, omission.reason));
-        let named = named.collect::<Vec<_>>().join(", ");
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for Omission { field, reason, .. } in self.0.keys().take(SHOWN) {
+            match reasons.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, fields)) => fields.push(field),
+                None => reasons.push((reason, vec![field])),
+            }
+        }
+        let named = reasons.iter().map(|(reason, fields)| format!("{} ({reason})", fields.join(", ")));
+        let named = named.collect::<Vec<_>>().join("; ");
         let more = match self.0.len().saturating_sub(SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more, which dataset.json lists"),
@@ -86,7 +93,7 @@ mod tests {
         assert_eq!(records[0].first, PathText::from(Path::new("a.root").as_os_str()));
         let said = heard.0.into_inner().unwrap();
         assert_eq!(said.len(), 1);
-        for part in ["7 fields", "a.root", "f0 (map<int,int>)", "2 more", "dataset.json"] {
+        for part in ["7 fields", "a.root", "f0, f1, f2, f3, f4 (map<int,int>) and 2 more", "dataset.json"] {
             assert!(said[0].contains(part), "no {part} in {said:?}");
         }
     }
