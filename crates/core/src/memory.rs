@@ -88,9 +88,8 @@ pub fn passed_over(memory: &[u8], offset: u64) -> usize {
 impl Pool {
     /// `len` bytes; callers have bounded `len`. An `Environment` error where the system has no more.
     pub fn take(&self, len: usize) -> Result<Memory> {
-        let home = Arc::downgrade(&self.0);
         if len < SMALL {
-            return Ok(Memory { pages: Pages::Heap(MutableBuffer::from_len_zeroed(len)), len, home: Weak::new() });
+            return self.zeros(len);
         }
         let found = self.0.take(len);
         // So that tests catch callers that leave bytes unfilled.
@@ -100,7 +99,7 @@ impl Pool {
             pages
         });
         let pages = found.map_or_else(|| Pages::new(len), Ok)?;
-        Ok(Memory { pages, len, home })
+        Ok(Memory { pages, len, home: Arc::downgrade(&self.0) })
     }
 
     /// `len` bytes in a [`Buffer`], aligned for any element; `fill` writes all of them.
@@ -112,7 +111,8 @@ impl Pool {
 
     /// `len` zeros.
     pub fn zeros(&self, len: usize) -> Result<Memory> {
-        Ok(Memory { pages: Pages::new(len)?, len, home: Arc::downgrade(&self.0) })
+        let home = if len < SMALL { Weak::new() } else { Arc::downgrade(&self.0) };
+        Ok(Memory { pages: Pages::new(len)?, len, home })
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_small_is_not_kept() {
         let pool = Pool::default();
-        drop(pool.take(100).unwrap());
+        drop((pool.take(100).unwrap(), pool.zeros(100).unwrap()));
         assert!(pool.take(0).unwrap().is_empty() && pool.0.0.lock().unwrap().is_empty());
     }
 }
