@@ -466,6 +466,8 @@ fn the_first_samples_are_shown() {
     stdout(dir.path(), &["synth", "npz", "--count", "2", "--out", "npz", "--quiet"]);
     stdout(dir.path(), &["pack", "npz", "--ragged", "--out", "n.h5", "--quiet"]);
     let shown = stdout(dir.path(), &["head", "n.h5", "-n", "1"]);
+    stdout(dir.path(), &["pack", "npz", "--ragged", "--to", "webdataset", "--out", "encoded", "--quiet"]);
+    assert_eq!(stdout(dir.path(), &["head", "encoded", "-n", "1"]).replace(".npy: ", ": "), shown);
     let array = regex::Regex::new(r"\n  t: \[-?[0-9.e-]+(, -?[0-9.e-]+){7}, …\] Float32\[24\]\n").unwrap();
     assert!(array.is_match(&shown) && shown.lines().all(|line| line.len() < 200), "{shown}");
 }

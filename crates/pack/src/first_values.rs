@@ -1,5 +1,6 @@
 //! The first values of an array, for people.
 
+use crate::line::of_numpy;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, downcast_primitive_array};
@@ -11,14 +12,21 @@ const SHOWN: usize = 8;
 /// The longest text of a value, in characters.
 const LONGEST: usize = 20;
 
-/// The first values and the shape of row `row` of a column of arrays: `[1, 2, 3, …] Int64[12]`. `None` for other columns.
-pub(crate) fn first_values(kind: &FieldType, column: &ArrayRef, row: usize) -> Option<String> {
-    let mut left = SHOWN;
+/// The first values and the shape of row `row` of a column of arrays: `[1, 2, 3, …] Int64[12]`. `None` for other columns. `numpy` is the
+/// type of elements that Arrow has none for.
+pub(crate) fn first_values(kind: &FieldType, numpy: Option<&str>, column: &ArrayRef, row: usize) -> Option<String> {
+    let mut left = First { left: SHOWN, numpy };
+    let name = |element: &DataType| match (numpy, element) {
+        (Some(numpy), _) => numpy.to_owned(),
+        (None, DataType::Utf8View) => FieldType::Text.to_string(),
+        (None, element) => element.to_string(),
+    };
     match kind {
         FieldType::Blob | FieldType::Text | FieldType::Scalar(_) => None,
-        FieldType::Tensor { .. } => {
+        FieldType::Tensor { element, shape } => {
             let values = column.as_fixed_size_list_opt()?.value(row);
-            Some(format!("{} {kind}", listed(&values, &mut left)))
+            let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
+            Some(format!("{} {}[{}]", left.listed(&values), name(element), shape.join(",")))
         }
         FieldType::Ragged { element, .. } => {
             let parts = column.as_struct_opt()?;
@@ -26,13 +34,13 @@ pub(crate) fn first_values(kind: &FieldType, column: &ArrayRef, row: usize) -> O
             let shape = parts.column_by_name("shape")?.as_fixed_size_list_opt()?.value(row);
             let shape: Vec<String> =
                 shape.as_primitive_opt::<Int32Type>()?.values().iter().map(i32::to_string).collect();
-            Some(format!("{} {element}[{}]", listed(&values, &mut left), shape.join(",")))
+            Some(format!("{} {}[{}]", left.listed(&values), name(element), shape.join(",")))
         }
         FieldType::List { element, depth: 1 } => {
             let values = inner(column, row)?;
-            Some(format!("{} {element}[{}]", listed(&values, &mut left), values.len()))
+            Some(format!("{} {}[{}]", left.listed(&values), name(element), values.len()))
         }
-        FieldType::List { .. } => Some(format!("{} {kind}", listed(&inner(column, row)?, &mut left))),
+        FieldType::List { .. } => Some(format!("{} {kind}", left.listed(&inner(column, row)?))),
     }
 }
 
@@ -42,41 +50,53 @@ fn inner(lists: &dyn Array, row: usize) -> Option<ArrayRef> {
     short.or_else(|| lists.as_list_opt::<i64>().map(|lists| lists.value(row)))
 }
 
-/// The values in brackets, as far as `left` values go, which they use up.
-fn listed(values: &ArrayRef, left: &mut usize) -> String {
-    let mut shown = Vec::new();
-    for at in 0..values.len() {
-        if *left == 0 {
-            shown.push("…".to_owned());
-            break;
-        }
-        shown.push(match inner(values, at) {
-            Some(below) => {
-                // A list of empty lists ends too.
-                *left -= usize::from(below.is_empty());
-                listed(&below, left)
-            }
-            None => {
-                *left -= 1;
-                value(values, at)
-            }
-        });
-    }
-    format!("[{}]", shown.join(", "))
+/// The first values of one array.
+struct First<'a> {
+    /// How many more are shown.
+    left: usize,
+    numpy: Option<&'a str>,
 }
 
-fn value(values: &ArrayRef, at: usize) -> String {
-    if values.is_null(at) {
-        return "null".to_owned();
+impl First<'_> {
+    /// The values in brackets, as far as there are any left.
+    fn listed(&mut self, values: &ArrayRef) -> String {
+        let mut shown = Vec::new();
+        for at in 0..values.len() {
+            if self.left == 0 {
+                shown.push("…".to_owned());
+                break;
+            }
+            shown.push(match inner(values, at) {
+                Some(below) => {
+                    // A list of empty lists ends too.
+                    self.left -= usize::from(below.is_empty());
+                    self.listed(&below)
+                }
+                None => {
+                    self.left -= 1;
+                    self.value(values, at)
+                }
+            });
+        }
+        format!("[{}]", shown.join(", "))
     }
-    downcast_primitive_array!(
-        values => format!("{:?}", values.value(at)),
-        DataType::Boolean => values.as_boolean().value(at).to_string(),
-        DataType::Utf8View => text(values.as_string_view().value(at)),
-        DataType::Utf8 => text(values.as_string::<i32>().value(at)),
-        DataType::FixedSizeBinary(_) => values.as_fixed_size_binary().value(at).escape_ascii().to_string(),
-        _ => "?".to_owned()
-    )
+
+    fn value(&self, values: &ArrayRef, at: usize) -> String {
+        if values.is_null(at) {
+            return "null".to_owned();
+        }
+        downcast_primitive_array!(
+            values => format!("{:?}", values.value(at)),
+            DataType::Boolean => values.as_boolean().value(at).to_string(),
+            DataType::Utf8View => text(values.as_string_view().value(at)),
+            DataType::Utf8 => text(values.as_string::<i32>().value(at)),
+            DataType::FixedSizeBinary(_) => {
+                let bytes = values.as_fixed_size_binary().value(at);
+                self.numpy.and_then(|kind| of_numpy(kind, bytes)).unwrap_or_else(|| bytes.escape_ascii().to_string())
+            }
+            _ => "?".to_owned()
+        )
+    }
 }
 
 fn text(text: &str) -> String {
@@ -105,7 +125,7 @@ mod tests {
     #[test]
     fn long_lists_are_cut_and_short_ones_are_whole() {
         let column = lists(&[&[1, 2, 3], &[], &(0..100).collect::<Vec<_>>()]);
-        let shown = |row| first_values(&kind(&column), &column, row).unwrap();
+        let shown = |row| first_values(&kind(&column), None, &column, row).unwrap();
         assert_eq!((shown(0), shown(1)), ("[1, 2, 3] Int64[3]".to_owned(), "[] Int64[0]".to_owned()));
         assert_eq!(shown(2), "[0, 1, 2, 3, 4, 5, 6, 7, …] Int64[100]");
     }
@@ -117,7 +137,7 @@ mod tests {
         (0..50).for_each(|_| outer.values().append_value([]));
         outer.append(true);
         let column: ArrayRef = Arc::new(outer.finish());
-        let shown = first_values(&kind(&column), &column, 0).unwrap();
+        let shown = first_values(&kind(&column), None, &column, 0).unwrap();
         assert_eq!(shown, "[[1, 2], [], [], [], [], [], [], …] list<list<Int64>>");
     }
 
@@ -134,7 +154,7 @@ mod tests {
         let data: ArrayRef = Arc::new(data.finish());
         let column: ArrayRef = Arc::new(StructArray::new(parts.clone(), vec![data, Arc::new(shapes)], None));
         let kind = FieldType::of(&field).unwrap();
-        assert_eq!(first_values(&kind, &column, 1).unwrap(), "[9, 10] Int64[2,1]");
+        assert_eq!(first_values(&kind, None, &column, 1).unwrap(), "[9, 10] Int64[2,1]");
     }
 
     #[test]
@@ -142,9 +162,9 @@ mod tests {
         let mut texts = ListBuilder::new(StringViewBuilder::new());
         texts.append_value([Some("a\nb"), Some("a text of more than twenty characters"), None]);
         let column: ArrayRef = Arc::new(texts.finish());
-        let shown = first_values(&kind(&column), &column, 0).unwrap();
+        let shown = first_values(&kind(&column), None, &column, 0).unwrap();
         assert_eq!(shown, r#"["a\nb", "a text of more than "…, null] Utf8View[3]"#);
         let column: ArrayRef = Arc::new(Float32Array::from(vec![1.0]));
-        assert_eq!(first_values(&kind(&column), &column, 0), None);
+        assert_eq!(first_values(&kind(&column), None, &column, 0), None);
     }
 }

@@ -2,14 +2,13 @@
 
 use crate::first_values::first_values;
 use crate::inspect::shard;
+use crate::line::{of_numpy, text};
 use crate::merged_columns::shown;
 use arrow_array::cast::AsArray;
-use arrow_array::temporal_conversions::{
-    timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
-};
-use arrow_array::{Array, ArrayRef, downcast_primitive_array};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, downcast_primitive_array};
 use packhorse_core::{
-    DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store, counted, numpy_type,
+    DataType, Error, Field, FieldType, Format, KEY, Limits, MemoryInput, Options, Registry, Result, Rows, Sample,
+    Schema, Store, numpy_type,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -19,29 +18,27 @@ use std::sync::Arc;
 pub struct Preview {
     /// The key; where the file has no keys, the position in it.
     pub key: String,
-    /// Name and value of each field that the sample has: text and numbers as they are, other bytes by their number,
-    /// arrays by their first values, type and shape.
+    /// Name and value of each field that the sample has: text and numbers as they are, arrays (also in `.npy` and `.npz`) by
+    /// their first values, type and shape, other bytes by their number.
     pub fields: Vec<(String, String)>,
 }
 
 impl Preview {
-    /// Row `row` of `rows`. `number` is shown where the rows have no keys.
+    /// Row `row` of `rows`. `number` is shown where the rows have no keys. Codecs of `registry` decode encoded fields.
     ///
     /// Errors: a row that is not there (kind `Bug`).
-    pub fn new(rows: &Rows, row: usize, number: usize) -> Result<Self> {
+    pub fn new(registry: &Registry, rows: &Rows, row: usize, number: usize) -> Result<Self> {
         let schema = rows.schema();
         let sample = Sample::new(rows, row).ok_or_else(|| Error::bug("a row is missing"))?;
         let key = sample.key().map_or_else(|_| number.to_string(), str::to_owned);
         let fields = schema.fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != KEY);
         let present = fields.filter(|(_, column)| column.is_valid(row));
-        let fields =
-            present.map(|(field, column)| (field.name().clone(), value(&sample, field, column, row))).collect();
+        let fields = present
+            .map(|(field, column)| (field.name().clone(), value(registry, &sample, field, column, row)))
+            .collect();
         Ok(Self { key, fields })
     }
 }
-
-/// The longest text that is shown whole, in characters.
-const LONGEST: usize = 200;
 
 /// The first `samples` samples of the file `path`.
 ///
@@ -59,7 +56,7 @@ pub fn head(registry: &Registry, store: &dyn Store, path: &Path, samples: u64) -
     for rows in table.rows(0..items)? {
         let rows = rows?;
         for row in 0..rows.num_rows().min(wanted - found.len()) {
-            found.push(Preview::new(&rows, row, found.len())?);
+            found.push(Preview::new(registry, &rows, row, found.len())?);
         }
         if found.len() == wanted {
             break;
@@ -68,24 +65,34 @@ pub fn head(registry: &Registry, store: &dyn Store, path: &Path, samples: u64) -
     Ok(found)
 }
 
-fn value(sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> String {
+fn value(registry: &Registry, sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> String {
     match FieldType::of(field) {
-        Ok(FieldType::Blob | FieldType::Text) => text(sample.bytes(field.name()).unwrap_or_default()),
+        Ok(FieldType::Blob) => of_bytes(registry, field.name(), sample.bytes(field.name()).unwrap_or_default()),
+        Ok(FieldType::Text) => text(sample.bytes(field.name()).unwrap_or_default()),
         Ok(FieldType::Scalar(_)) => scalar(field, column, row),
-        Ok(kind) => first_values(&kind, column, row).unwrap_or_else(|| shown(field)),
+        Ok(kind) => first_values(&kind, numpy_type(field), column, row).unwrap_or_else(|| shown(field)),
         Err(_) => shown(field),
     }
 }
 
-/// Bytes as far as one line shows them.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let plain = |text: &&str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
-    match std::str::from_utf8(bytes).ok().filter(plain) {
-        None => counted(bytes.len() as u64, "byte"),
-        Some(text) => match text.char_indices().nth(LONGEST) {
-            None => text.to_owned(),
-            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        },
+/// The bytes of the field `name`: decoded where it has a codec, else as text.
+pub(crate) fn of_bytes(registry: &Registry, name: &str, bytes: &[u8]) -> String {
+    registry.by_field(name).and_then(|format| decoded(registry, &**format, name, bytes)).unwrap_or_else(|| text(bytes))
+}
+
+/// The values that the codec of `format` finds, with their names if there may be several.
+fn decoded(registry: &Registry, format: &dyn Format, name: &str, bytes: &[u8]) -> Option<String> {
+    let codec = format.codec(&Options::new(), Limits::default()).ok()?;
+    let fields = codec.probe(name, &MemoryInput::new(name, bytes.to_vec())).ok()?;
+    let schema = Schema::new(vec![FieldType::Blob.field(name, false)]);
+    let column: ArrayRef = Arc::new(BinaryViewArray::from_iter_values([bytes]));
+    let rows = Rows::try_new(Arc::new(schema), vec![column]).ok()?;
+    let arrays = codec.decode(name, &rows, &fields).ok()?;
+    let rows = Rows::try_new(Arc::new(Schema::new(fields)), arrays).ok()?;
+    let mut values = Preview::new(registry, &rows, 0, 0).ok()?.fields.into_iter();
+    match codec.is_archive(name) {
+        false => values.next().map(|(_, value)| value),
+        true => Some(values.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -99,66 +106,4 @@ fn scalar(field: &Field, column: &ArrayRef, row: usize) -> String {
         }
         _ => shown(field)
     )
-}
-
-/// A value of a NumPy type that Arrow has no type for: times, spans of time, texts of bytes, complex numbers.
-fn of_numpy(kind: &str, bytes: &[u8]) -> Option<String> {
-    let unit = |start: &str| kind.strip_prefix(start)?.strip_suffix(']');
-    if kind.starts_with("|S") {
-        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        return Some(text(bytes.get(..end)?));
-    }
-    if let Some(unit) = unit("<M8[") {
-        return time(i64::from_le_bytes(bytes.try_into().ok()?), unit);
-    }
-    if let Some(unit) = unit("<m8[") {
-        return Some(format!("{} {unit}", i64::from_le_bytes(bytes.try_into().ok()?)));
-    }
-    let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
-    let number = |half: &[u8]| match kind {
-        "<c8" => Some(f64::from(f32::from_le_bytes(half.try_into().ok()?))),
-        "<c16" => Some(f64::from_le_bytes(half.try_into().ok()?)),
-        _ => None,
-    };
-    Some(format!("{}{:+}j", number(real)?, number(imaginary)?))
-}
-
-/// A time, as NumPy writes it: `2024-05-01T12:30:00`.
-fn time(count: i64, unit: &str) -> Option<String> {
-    if count == i64::MIN {
-        return Some("NaT".to_owned());
-    }
-    let seconds = |of_one: i64| count.checked_mul(of_one).and_then(timestamp_s_to_datetime);
-    let found = match unit {
-        "D" => return seconds(86_400).map(|time| time.date().to_string()),
-        "h" => seconds(3600),
-        "m" => seconds(60),
-        "s" => seconds(1),
-        "ms" => timestamp_ms_to_datetime(count),
-        "us" => timestamp_us_to_datetime(count),
-        "ns" => timestamp_ns_to_datetime(count),
-        _ => None,
-    };
-    found.map(|time| format!("{time:?}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_of_numpy_are_as_numpy_shows_them() {
-        let number = |kind: &str, n: i64| of_numpy(kind, &n.to_le_bytes()).unwrap();
-        assert_eq!(number("<M8[D]", 19_844), "2024-05-01");
-        assert_eq!(number("<M8[us]", 1_714_566_600_000_001), "2024-05-01T12:30:00.000001");
-        assert_eq!(number("<M8[h]", -1), "1969-12-31T23:00:00");
-        assert_eq!(number("<M8[s]", i64::MIN), "NaT");
-        assert_eq!(number("<m8[us]", -5), "-5 us");
-        assert_eq!(of_numpy("|S5", b"ab\0\0\0").unwrap(), "ab");
-        assert_eq!(of_numpy("<c8", &[1.5f32.to_le_bytes(), (-2f32).to_le_bytes()].concat()).unwrap(), "1.5-2j");
-        // Beyond the calendar, and of units without one.
-        assert_eq!(of_numpy("<M8[D]", &i64::MAX.to_le_bytes()), None);
-        assert_eq!(of_numpy("<M8[Y]", &7i64.to_le_bytes()), None);
-        assert_eq!(of_numpy("|V8", &[0; 8]), None);
-    }
 }

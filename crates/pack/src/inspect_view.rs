@@ -64,7 +64,7 @@ impl OpenedView {
                             Limits::default().blob(member.len).map_err(|e| e.in_input(shard.path.display()))?;
                             let mut bytes = vec![0; member.len as usize];
                             input.read_at(member.offset, &mut bytes)?;
-                            fields.push((member.field.to_owned(), head::text(&bytes)));
+                            fields.push((member.field.to_owned(), head::of_bytes(registry, member.field, &bytes)));
                         }
                         let key = members.key(sample as usize).unwrap_or_default().to_owned();
                         found.push(Preview { key, fields });
@@ -74,7 +74,7 @@ impl OpenedView {
                     let mut number = items.start as usize;
                     shard.rows(items, &mut |rows| {
                         for row in 0..rows.num_rows() {
-                            let mut preview = Preview::new(&rows, row, number)?;
+                            let mut preview = Preview::new(registry, &rows, row, number)?;
                             preview.fields.retain(|(name, _)| self.has(name));
                             found.push(preview);
                             number += 1;
@@ -85,7 +85,7 @@ impl OpenedView {
             }
             for (at, preview) in (first..).zip(found.iter_mut().skip(before)) {
                 if let Some(joined) = &joined {
-                    preview.fields.extend(Preview::new(&joined.row(number, at)?, 0, 0)?.fields);
+                    preview.fields.extend(Preview::new(registry, &joined.row(number, at)?, 0, 0)?.fields);
                 }
             }
             Ok(found.len() < wanted)

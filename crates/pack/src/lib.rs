@@ -42,6 +42,7 @@ mod key_ends;
 mod keyed_source;
 mod large_sample;
 mod latency_probe;
+mod line;
 mod long_keys;
 mod merge;
 mod merged_columns;

@@ -28,9 +28,9 @@ pub fn is_picture(name: &str) -> bool {
 
 /// Makes cards of the samples of a dataset.
 pub struct SampleCards {
+    dataset: Dataset,
     reader: Reader,
     schema: SchemaRef,
-    classes: Vec<String>,
 }
 
 impl SampleCards {
@@ -43,7 +43,7 @@ impl SampleCards {
         Self {
             reader: Reader::new(dataset.clone(), columns, ReadOptions::in_order()),
             schema: Arc::new(Schema::new(all)),
-            classes: dataset.classes().to_vec(),
+            dataset: dataset.clone(),
         }
     }
 
@@ -75,11 +75,12 @@ impl SampleCards {
 
     fn look(&self, rows: &Rows, row: usize, card: &mut Card) -> Result<()> {
         let sample = Sample::new(rows, row).ok_or_else(|| Error::bug("a row is missing"))?;
-        let Preview { key, fields } = Preview::new(rows, row, row)?;
+        let Preview { key, fields } = Preview::new(self.dataset.registry(), rows, row, row)?;
         card.title = key;
         let more = fields.len().saturating_sub(FIELDS);
         for (name, value) in fields.into_iter().take(FIELDS) {
-            let class = (name == "cls").then(|| self.classes.get(value.trim().parse::<usize>().ok()?)).flatten();
+            let class =
+                (name == "cls").then(|| self.dataset.classes().get(value.trim().parse::<usize>().ok()?)).flatten();
             let value = class.map_or_else(|| value.clone(), |class| format!("{value} ({class})"));
             card.lines.push((name, value));
         }

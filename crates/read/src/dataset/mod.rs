@@ -139,7 +139,7 @@ impl Dataset {
     }
 
     /// The formats it was opened with.
-    pub(crate) fn registry(&self) -> &Registry {
+    pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
