@@ -89,7 +89,7 @@ impl Pool {
     /// `len` bytes; callers have bounded `len`. An `Environment` error where the system has no more.
     pub fn take(&self, len: usize) -> Result<Memory> {
         if len < SMALL {
-            return self.zeros(len);
+            return Memory::zeros(len);
         }
         let found = self.0.take(len);
         // So that tests catch callers that leave bytes unfilled.
@@ -108,15 +108,14 @@ impl Pool {
         fill(&mut memory)?;
         Ok(memory.into())
     }
-
-    /// `len` zeros.
-    pub fn zeros(&self, len: usize) -> Result<Memory> {
-        let home = if len < SMALL { Weak::new() } else { Arc::downgrade(&self.0) };
-        Ok(Memory { pages: Pages::new(len)?, len, home })
-    }
 }
 
 impl Memory {
+    /// `len` zeros of no pool; an `Environment` error where the system has no more memory.
+    pub fn zeros(len: usize) -> Result<Self> {
+        Ok(Self { pages: Pages::new(len)?, len, home: Weak::new() })
+    }
+
     /// Shortens to `len` bytes, if longer. The memory beyond returns to the pool with the rest.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!(held[0], 7);
         drop(held);
         assert_eq!(pool.take(2 << 20).unwrap().as_ptr(), at);
-        assert!(pool.zeros(2 << 20).unwrap().iter().all(|byte| *byte == 0));
+        assert!(Memory::zeros(2 << 20).unwrap().iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -263,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_small_is_not_kept() {
         let pool = Pool::default();
-        drop((pool.take(100).unwrap(), pool.zeros(100).unwrap()));
+        drop(pool.take(100).unwrap());
         assert!(pool.take(0).unwrap().is_empty() && pool.0.0.lock().unwrap().is_empty());
     }
 }

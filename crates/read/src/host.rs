@@ -2,20 +2,19 @@
 
 use crate::layout::ALIGN;
 use crate::{Batch, Device};
-use packhorse_core::{Memory, Pool, Result};
+use packhorse_core::{Memory, Result};
 
 /// Leaves batches in host memory; large slabs use huge pages, if the system has them.
 #[derive(Clone, Debug, Default)]
-pub struct Host {
-    pool: Pool,
-}
+#[non_exhaustive]
+pub struct Host {}
 
 impl Device for Host {
     type Host = HostSlab;
     type Batch = Batch<HostSlab>;
 
     fn host(&mut self, bytes: usize) -> Result<HostSlab> {
-        let memory = self.pool.zeros(bytes.saturating_add(ALIGN))?;
+        let memory = Memory::zeros(bytes.saturating_add(ALIGN))?;
         let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
         Ok(HostSlab { memory, from, bytes })
     }

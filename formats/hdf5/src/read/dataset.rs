@@ -165,7 +165,7 @@ impl Dataset {
         let mut out = match &*self.storage {
             Storage::Compact(bytes) => {
                 let start = (from * row) as usize;
-                let mut out = file.memory.zeros(len)?;
+                let mut out = Memory::zeros(len)?;
                 let found = bytes.get(start..start + len).unwrap_or_default();
                 out.get_mut(..found.len()).unwrap_or_default().copy_from_slice(found);
                 out
