@@ -7,7 +7,7 @@ use super::global_heap::GlobalHeap;
 use super::message::{Space, committed_datatype, space, unpadded};
 use super::native::{swap, widened};
 use super::object_header::{ObjectHeader, kind, shared_address};
-use crate::bytes::{Cursor, UNDEFINED};
+use crate::bytes::{self, Cursor, UNDEFINED};
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Result};
 
@@ -50,7 +50,7 @@ pub(crate) fn find(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Resu
     visit(file, object, &mut |bytes| {
         if found.is_none()
             && let Ok(message) = bytes.and_then(AttributeMessage::parse)
-            && message.name == name.as_bytes()
+            && message.name() == name
         {
             found = message.attribute(file).ok();
         }
@@ -68,7 +68,7 @@ pub(crate) fn all(
     let mut done = Ok(());
     visit(file, object, &mut |bytes| {
         done = match bytes.and_then(AttributeMessage::parse) {
-            Ok(message) => each(Some(crate::bytes::name(message.name)), message.attribute(file)),
+            Ok(message) => each(Some(message.name()), message.attribute(file)),
             Err(e) => each(None, Err(e)),
         };
         done.is_ok()
@@ -143,6 +143,10 @@ impl<'a> AttributeMessage<'a> {
         let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
         let (datatype, space) = (part(&mut cursor, datatype)?, part(&mut cursor, space)?);
         Ok(Self { name, datatype, is_committed: flags == 1, space, data: cursor.rest() })
+    }
+
+    fn name(&self) -> String {
+        bytes::name(self.name)
     }
 
     fn attribute(&self, file: &H5File<'_>) -> Result<Attribute> {

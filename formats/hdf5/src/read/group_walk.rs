@@ -212,7 +212,10 @@ impl SampleWalk<'_> {
     fn dataset_or_group(&mut self, address: u64, below: &str, path: &str) -> Result<()> {
         let object = ObjectHeader::read(self.file, address)?;
         if below.is_empty() {
-            self.attributes(&object, address)?;
+            match self.attributes.is_empty() {
+                true => self.note_attributes(&object),
+                false => self.attributes(&object, address)?,
+            }
         }
         match describe(self.file, &object)? {
             Described::Group => {
@@ -252,20 +255,24 @@ impl SampleWalk<'_> {
         Ok(())
     }
 
-    /// The attributes of the sample at hand.
-    fn attributes(&mut self, object: &ObjectHeader, address: u64) -> Result<()> {
-        let chosen = !self.attributes.is_empty();
-        if !chosen && self.made.samples.len() > 1 {
-            return Ok(());
+    /// Notes the attributes of the first sample, which are not read: what is damaged there costs nothing.
+    fn note_attributes(&mut self, object: &ObjectHeader) {
+        if self.made.samples.len() > 1 {
+            return;
         }
+        let pytables = self.options.types.pytables;
+        let _ = attribute::all(self.file, object, &mut |name, _| {
+            self.unread.extend(name.filter(|name| !is_of_a_library(name, pytables)));
+            Ok(())
+        });
+    }
+
+    /// Adds the values of the attributes of the sample at hand.
+    fn attributes(&mut self, object: &ObjectHeader, address: u64) -> Result<()> {
         attribute::all(self.file, object, &mut |name, attribute| {
             let name = name.unwrap_or_else(|| "an attribute".to_owned());
             let is_data = self.attributes.name(&name) || !is_of_a_library(&name, self.options.types.pytables);
-            if !is_data || chosen && !self.attributes.wants(&name) {
-                return Ok(());
-            }
-            if !chosen {
-                self.unread.insert(name);
+            if !is_data || !self.attributes.wants(&name) {
                 return Ok(());
             }
             let below = format!("{ATTRIBUTE}{name}");
