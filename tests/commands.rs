@@ -512,6 +512,11 @@ fn a_dataset_below_an_input_is_named_and_can_be_left_out() {
     let without = run(dir.path(), &[&again[..], &["--exclude=out1"]].concat());
     assert!(without.status.success(), "{without:?}");
     assert_eq!(members(&dir, "in/out2"), members(&dir, "in/out1"));
+    let texts = run(dir.path(), &[&again[..5], &["in/out3", "--include=*.txt"]].concat());
+    assert!(
+        texts.status.success() && !String::from_utf8_lossy(&texts.stderr).contains("among the inputs"),
+        "{texts:?}"
+    );
     std::fs::create_dir(dir.path().join("sets")).unwrap();
     std::fs::rename(dir.path().join("in/out1"), dir.path().join("sets/a")).unwrap();
     let alone = run(dir.path(), &["pack", "sets", "--to", "webdataset", "--out", "all"]);

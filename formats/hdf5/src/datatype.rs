@@ -93,6 +93,11 @@ impl Datatype {
         }
     }
 
+    /// Whether elements lie in the global heap, each with a length of its own.
+    pub(crate) fn is_in_heap(&self) -> bool {
+        matches!(self, Datatype::VlenText { .. } | Datatype::Vlen { .. })
+    }
+
     /// Bytes per element in the file.
     pub(crate) fn size(&self) -> u32 {
         match self {

@@ -80,7 +80,8 @@
 //! globs take has the field `value`. The field `path` is the sample's path without the first slash; a sample that is the whole
 //! file (`/`) has none. A field has one type and one rank; if shapes differ, it is ragged. Scalar datasets are scalars, text,
 //! or (vlen) blobs and lists. Samples may lack a field. NetCDF's conventions do not apply. Attributes of the samples are fields
-//! where the option `attributes` chooses them, with the same rules.
+//! where the option `attributes` chooses them, with the same rules, also those of groups around the samples (`/data/NAME`). A single
+//! opaque value is a blob.
 //!
 //! A chunk is decoded once for all its rows, within 512 MiB of decoded rows. A file that claims more than 1 GiB and
 //! more than 10,000 times its own size is refused unless `expansion=any`.
@@ -111,10 +112,10 @@
 //! | --- | --- | --- |
 //! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one; after a `!` those to leave out); files of our layout are then read like any other | all |
 //! | `groups` | globs like those of `datasets`: the groups that are samples; `/` for the whole file | rows are samples |
-//! | `attributes` | with `groups`: globs of the attributes that are fields | none |
+//! | `attributes` | with `groups`: globs of the attributes that are fields; of groups around the samples with their path (`/data/*`) | none |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
 //! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
-//! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`) | `utf-8` |
+//! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`), `blob` as blobs of any length, without the padding; single ones of a group are blobs with `bytes` too | `utf-8` |
 //! | `expansion` | `any`: no limit on the ratio of decoded size to file size | `bounded` |
 //!
 //! **Revisions**: 1, the first.

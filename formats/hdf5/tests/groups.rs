@@ -42,6 +42,8 @@ fn each_group_is_a_sample() {
         "task text",
     ];
     assert_eq!((types(&info), info.items, rows.len()), (wanted.map(str::to_owned).to_vec(), 12, 1));
+    // Only reading tells how long texts are: shards are planned by the size of the file.
+    assert!(info.bytes > 30_000, "{}", info.bytes);
     let rows = &rows[0];
     let text = |name: &str| rows.column_by_name(name).unwrap().as_string_view().clone();
     // In the order of their paths.

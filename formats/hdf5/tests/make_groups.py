@@ -205,8 +205,16 @@ def others():
     with h5py.File(DIR / "strings.h5", "w") as f:
         for i in range(2):
             f[f"{i}/s"] = np.bytes_(b"x" * (i + 1))
-    say("strings.h5", "*")
-    say("strings.h5", "*", error="holds |S2, and that of /0 |S1", text="bytes")
+            f[f"{i}/raw"] = np.void(b"\xff\x00" * (i + 1) + b"\x00")
+    raw = [hexed(b"\xff\x00" * (i + 1) + b"\x00") for i in range(2)]
+    for how in ({}, {"text": "bytes"}, {"text": "blob"}):
+        fields = {"path": [hexed("0"), hexed("1")], "raw": raw, "s": [hexed(b"x"), hexed(b"xx")]}
+        print(json.dumps({"file": "strings.h5", "options": {"groups": "*", **how}, "error": "", "fields": fields}))
+    with h5py.File(DIR / "frames.h5", "w") as f:
+        f["rgb"], f["x"] = np.array([b"\xff\xd8\x00\xd9", b"\xff", b""], "S9"), np.arange(3)
+    rgb = [hexed(b"\xff\xd8\x00\xd9"), hexed(b"\xff"), ""]
+    fields = {"rgb": rgb, "x": [hexed(np.int64(i)) for i in range(3)]}
+    print(json.dumps({"file": "frames.h5", "options": {"text": "blob"}, "error": "", "fields": fields}))
 
     with h5py.File(DIR / "bomb.h5", "w") as f:
         group = f.create_group("leaf")
@@ -260,7 +268,30 @@ def attributes(libver, name, many):
         options = {"groups": "/runs/*", "attributes": chosen}
         print(json.dumps({"file": name, "options": options, "error": "", "fields": wanted}))
     say(name, "/runs/*", error="no sample has the attribute nope", attributes="nope")
+    say(name, "/runs/*", error="no sample has the attribute nope", attributes="zz*,!gone,nope")
     say(name, "/runs/*", error="attribute hits of /runs/0 can't be read", attributes="hits")
+
+
+def around():
+    """Attributes of the groups around the samples, and names like those that libraries write."""
+    with h5py.File(DIR / "around.h5", "w") as f:
+        f.attrs["version"] = 3
+        data = f.create_group("data")
+        data.attrs["env_args"], data.attrs["fps"] = '{"env": "lift"}', 20
+        for i in range(3):
+            g = data.create_group(f"demo_{i}")
+            g["x"] = i
+            for name in ("_nchannels", "DIMENSION_LIST_2", "CLASS", "_NCProperties"):
+                g.attrs[name] = f"{name} {i}"
+    rest = {"path": [hexed(f"data/demo_{i}") for i in range(3)], "x": [hexed(np.int64(i)) for i in range(3)]}
+    own = {name: [hexed(f"{name} {i}") for i in range(3)] for name in ("_nchannels", "DIMENSION_LIST_2", "CLASS", "_NCProperties")}
+    outer = {"env_args": [hexed('{"env": "lift"}')] * 3, "fps": [hexed(np.int64(20))] * 3, "version": [hexed(np.int64(3))] * 3}
+    for chosen, names in [("*", "_nchannels DIMENSION_LIST_2 CLASS"), ("*,_NC*", "_nchannels DIMENSION_LIST_2 CLASS _NCProperties"),
+                          ("/*", "env_args fps version"), ("/data/*,CLASS", "env_args fps CLASS"), ("/data/fps,!/version", "fps"),
+                          ("zz*,!/data/gone,/version", "version")]:
+        fields = {**{name: (own | outer)[name] for name in names.split()}, **rest}
+        print(json.dumps({"file": "around.h5", "options": {"groups": "/data/*", "attributes": chosen}, "error": "", "fields": fields}))
+    say("around.h5", "/data/*", error="no sample has the attribute /data/speed", attributes="*,/data/speed")
 
 
 def clashes():
@@ -290,4 +321,5 @@ whole_files()
 others()
 attributes("earliest", "attributes-old.h5", False)
 attributes("latest", "attributes-new.h5", True)
+around()
 clashes()

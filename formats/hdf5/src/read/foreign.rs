@@ -32,13 +32,13 @@ pub(crate) fn is_of_pytables(file: &H5File<'_>, root: &ObjectHeader) -> Result<b
     Ok(text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some())
 }
 
-/// The fields of a file's datasets. `wanted` are globs of paths, empty for all. With `bytes` strings of fixed length are bytes.
+/// The fields of a file's datasets. `wanted` are globs of paths, empty for all.
 pub(crate) fn fields(
     file: &H5File<'_>,
     root: &ObjectHeader,
     wanted: &[String],
     reading: &NetcdfOptions,
-    bytes: bool,
+    text: FixedText,
 ) -> Result<ForeignFields> {
     let pytables = is_of_pytables(file, root)?;
     let mut walk = DatasetWalk::of(file, root, wanted, pytables)?;
@@ -50,7 +50,7 @@ pub(crate) fn fields(
     };
     let mut readers = Vec::new();
     for found in found {
-        match self::readers(file, &found, bytes) {
+        match self::readers(file, &found, text) {
             Ok(fields) => readers.extend(fields.into_iter().map(|mut field| {
                 field.values.pad(samples);
                 field
@@ -129,18 +129,40 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
     Ok(())
 }
 
-fn readers(file: &H5File<'_>, found: &FoundDataset, bytes: bool) -> Result<Vec<FieldReader>> {
+fn readers(file: &H5File<'_>, found: &FoundDataset, text: FixedText) -> Result<Vec<FieldReader>> {
     let values = Dataset::open(file, &found.object, &found.path)?;
-    let made = |leaf: &LeafMember, made: &Made| if bytes { of_bytes(leaf, made.clone()) } else { made.clone() };
     Ok(found
         .fields
         .iter()
-        .map(|(leaf, as_text)| reader(&found.path, leaf, made(leaf, as_text), values.clone()))
+        .map(|(leaf, made)| reader(&found.path, leaf, text.of(leaf, made.clone()), values.clone()))
         .collect())
 }
 
+/// How strings of fixed length are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FixedText {
+    Utf8,
+    /// As NumPy's bytes.
+    Bytes,
+    /// As blobs, which may have different lengths; in arrays as NumPy's bytes.
+    Blob,
+}
+
+impl FixedText {
+    /// The field of a leaf that is of the type `made` as text.
+    pub(crate) fn of(self, leaf: &LeafMember, made: Made) -> Made {
+        match self {
+            FixedText::Utf8 => made,
+            FixedText::Blob if made.0 == FieldType::Text && matches!(leaf.datatype, Datatype::Fixed { .. }) => {
+                (FieldType::Blob, None)
+            }
+            FixedText::Bytes | FixedText::Blob => of_bytes(leaf, made),
+        }
+    }
+}
+
 /// Strings of fixed length as NumPy's bytes; other types as they are.
-pub(crate) fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
+fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
     let Datatype::Fixed { size, .. } = leaf.datatype else { return (kind, numpy) };
     let element = DataType::FixedSizeBinary(i32::try_from(size).unwrap_or(i32::MAX));
     match kind {

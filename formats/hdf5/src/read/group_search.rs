@@ -8,6 +8,7 @@ use super::group::{Link, links};
 use super::object_header::ObjectHeader;
 use super::path_globs::{PathGlobs, field_name};
 use packhorse_core::{Error, Kind, Omission, Result, some_of};
+use std::rc::Rc;
 
 /// The most links that are followed in a file: so many, and more in a larger file, where each has its own bytes.
 const LINKS: u64 = 100_000;
@@ -19,6 +20,8 @@ pub(crate) struct SampleObject {
     pub(crate) path: String,
     pub(crate) address: u64,
     pub(crate) is_group: bool,
+    /// The addresses of the groups around it, from the root on.
+    pub(crate) around: Rc<[u64]>,
 }
 
 /// The search for the outermost objects that the globs take.
@@ -65,11 +68,12 @@ impl<'a> Search<'a> {
         if self.around.len() > DEEPEST {
             return Err(too_deep());
         }
+        let around: Rc<[u64]> = self.around.as_slice().into();
         for (name, link) in links(self.file, group).map_err(|e| named(path, e))? {
             self.visits.one()?;
             let path = format!("{path}/{name}");
             match (link, self.wanted.wants(&path)) {
-                (Link::Object(address), true) => self.take(path, address)?,
+                (Link::Object(address), true) => self.take(path, address, &around)?,
                 (Link::Object(address), false) => {
                     let is_index = self.pytables && name.starts_with("_i_");
                     if !is_index && !self.wanted.leaves_out(&path) && !self.around.contains(&address) {
@@ -85,12 +89,13 @@ impl<'a> Search<'a> {
     }
 
     /// Notes a sample.
-    fn take(&mut self, path: String, address: u64) -> Result<()> {
+    fn take(&mut self, path: String, address: u64, around: &Rc<[u64]>) -> Result<()> {
         let object = ObjectHeader::read(self.file, address);
         match object.and_then(|object| describe(self.file, &object)) {
             Ok(Described::Datatype) => {}
             Ok(described) => {
-                self.found.push(SampleObject { path, address, is_group: matches!(described, Described::Group) });
+                let (is_group, around) = (matches!(described, Described::Group), Rc::clone(around));
+                self.found.push(SampleObject { path, address, is_group, around });
             }
             Err(e) if e.kind() == Kind::Unsupported => self.omit(&path, &e.text()),
             Err(e) => return Err(named(&path, e)),

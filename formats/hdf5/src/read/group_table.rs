@@ -79,13 +79,8 @@ impl<'a> GroupTable<'a> {
 impl Table for GroupTable<'_> {
     fn info(&self) -> Result<TableInfo> {
         let (schema, omitted) = (Arc::clone(&self.schema), self.found.omitted.clone());
-        Ok(TableInfo {
-            schema,
-            items: self.found.samples.len() as u64,
-            bytes: self.found.bytes(),
-            counted: true,
-            omitted,
-        })
+        let (items, least) = (self.found.samples.len() as u64, if self.found.in_heap { self.file.len() } else { 0 });
+        Ok(TableInfo { schema, items, bytes: self.found.bytes().max(least), counted: true, omitted })
     }
 
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {

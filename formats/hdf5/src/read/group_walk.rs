@@ -1,13 +1,13 @@
 //! Finds the samples of a file whose groups are samples: each dataset in a group is a value of its sample.
 
-use super::attribute::{self, Attribute};
 use super::dataset::{described, named};
 use super::dataset_walk::DEEPEST;
 use super::description::{Described, Description, describe};
 use super::element::{Made, field_type};
 use super::file::H5File;
-use super::foreign::of_bytes;
+use super::foreign::FixedText;
 use super::group::{Link, links};
+use super::group_attributes::{ATTRIBUTE, AttributeGlobs};
 use super::group_search::{SampleObject, Search, Visits, too_deep};
 use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::dimension;
@@ -17,34 +17,27 @@ use crate::datatype::Datatype;
 use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, some_of, with_metadata};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The most fields of a file.
 const FIELDS: usize = 100_000;
 /// The name of the field of a dataset that is a sample itself.
 const VALUE: &str = "value";
-/// What stands before the name of an attribute in the place of a field.
-const ATTRIBUTE: char = '@';
-/// How attributes begin that HDF5's library and netCDF make for themselves.
-const OF_LIBRARIES: [&str; 6] = ["DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "_Netcdf4", "_NC", "_nc"];
-/// How those begin that PyTables makes for itself.
-const OF_PYTABLES: [&str; 6] = ["CLASS", "TITLE", "VERSION", "FLAVOR", "FILTERS", "PYTABLES_"];
-
 /// How a file is read whose groups are samples.
 pub(crate) struct GroupOptions<'a> {
     /// Globs of the groups.
     pub(crate) groups: &'a [String],
     /// Globs of the datasets in them.
     pub(crate) datasets: &'a [String],
-    /// Globs of their attributes; without any, none are read.
-    pub(crate) attributes: &'a [String],
+    /// Globs of their attributes, and of those of groups around them; without any, none are read.
+    pub(crate) attributes: (&'a [String], &'a [String]),
     pub(crate) types: TypeOptions,
 }
 
 /// How datatypes are read.
 #[derive(Clone, Copy)]
 pub(crate) struct TypeOptions {
-    /// Whether strings of fixed length are bytes.
-    pub(crate) bytes: bool,
+    pub(crate) text: FixedText,
     /// Whether PyTables wrote the file.
     pub(crate) pytables: bool,
 }
@@ -58,6 +51,8 @@ pub(crate) struct GroupSamples {
     /// Sorted by name.
     pub(crate) fields: Vec<GroupField>,
     pub(crate) omitted: Vec<Omission>,
+    /// Whether some values have lengths that only reading tells.
+    pub(crate) in_heap: bool,
 }
 
 impl GroupSamples {
@@ -126,7 +121,12 @@ pub(crate) fn group_samples(
         if options.groups.len() > 1 {
             return Err(Error::config("`groups`: / is the whole file, which can't be a sample beside its groups"));
         }
-        search.found.push(SampleObject { path: String::new(), address: file.root, is_group: true });
+        search.found.push(SampleObject {
+            path: String::new(),
+            address: file.root,
+            is_group: true,
+            around: Rc::default(),
+        });
     } else {
         search.group(root, "")?;
         search.check(options.groups)?;
@@ -143,13 +143,18 @@ pub(crate) fn group_samples(
         file,
         options,
         datasets: PathGlobs::new(options.datasets),
-        attributes: PathGlobs::new(options.attributes),
-        unread: BTreeSet::new(),
+        attributes: AttributeGlobs::new(options.attributes, options.types.pytables),
         visits: search.visits,
         place: String::new(),
         groups: Vec::new(),
         names: BTreeMap::new(),
-        made: GroupSamples { samples: Vec::new(), values: Vec::new(), fields: Vec::new(), omitted: search.omitted },
+        made: GroupSamples {
+            samples: Vec::new(),
+            values: Vec::new(),
+            fields: Vec::new(),
+            omitted: search.omitted,
+            in_heap: false,
+        },
         omitted: BTreeMap::new(),
         empty: BTreeSet::new(),
     };
@@ -161,24 +166,22 @@ pub(crate) fn group_samples(
 type Omitted = BTreeMap<String, (String, String)>;
 
 /// A walk over the datasets of one sample after the other.
-struct SampleWalk<'a> {
-    file: &'a H5File<'a>,
+pub(super) struct SampleWalk<'a> {
+    pub(super) file: &'a H5File<'a>,
     options: &'a GroupOptions<'a>,
     datasets: PathGlobs<'a>,
-    attributes: PathGlobs<'a>,
-    /// Attributes of the first sample, if no option chooses any.
-    unread: BTreeSet<String>,
+    pub(super) attributes: AttributeGlobs<'a>,
     visits: Visits,
     /// The path of the sample at hand.
-    place: String,
+    pub(super) place: String,
     /// The groups around the object at hand, which it can't hold.
     groups: Vec<u64>,
     /// Places in `made.fields`.
     names: BTreeMap<String, u32>,
-    made: GroupSamples,
+    pub(super) made: GroupSamples,
     omitted: Omitted,
     /// Fields that are null datasets in some sample.
-    empty: BTreeSet<String>,
+    pub(super) empty: BTreeSet<String>,
 }
 
 impl SampleWalk<'_> {
@@ -188,6 +191,7 @@ impl SampleWalk<'_> {
             GroupSample { path: found.path.trim_start_matches('/').to_owned(), values: start..start, bytes: 0 };
         self.made.samples.push(sample);
         self.place = found.path;
+        self.outer_attributes(&found.around)?;
         self.object(found.address, "")?;
         let end = self.made.values.len();
         if let Some(sample) = self.made.samples.last_mut() {
@@ -212,10 +216,7 @@ impl SampleWalk<'_> {
     fn dataset_or_group(&mut self, address: u64, below: &str, path: &str) -> Result<()> {
         let object = ObjectHeader::read(self.file, address)?;
         if below.is_empty() {
-            match self.attributes.is_empty() {
-                true => self.note_attributes(&object),
-                false => self.attributes(&object, address)?,
-            }
+            self.own_attributes(&object, address)?;
         }
         match describe(self.file, &object)? {
             Described::Group => {
@@ -255,47 +256,17 @@ impl SampleWalk<'_> {
         Ok(())
     }
 
-    /// Notes the attributes of the first sample, which are not read: what is damaged there costs nothing.
-    fn note_attributes(&mut self, object: &ObjectHeader) {
-        if self.made.samples.len() > 1 {
-            return;
-        }
-        let pytables = self.options.types.pytables;
-        let _ = attribute::all(self.file, object, &mut |name, _| {
-            self.unread.extend(name.filter(|name| !is_of_a_library(name, pytables)));
-            Ok(())
-        });
-    }
-
-    /// Adds the values of the attributes of the sample at hand.
-    fn attributes(&mut self, object: &ObjectHeader, address: u64) -> Result<()> {
-        attribute::all(self.file, object, &mut |name, attribute| {
-            let name = name.unwrap_or_else(|| "an attribute".to_owned());
-            let is_data = self.attributes.name(&name) || !is_of_a_library(&name, self.options.types.pytables);
-            if !is_data || !self.attributes.wants(&name) {
-                return Ok(());
-            }
-            let below = format!("{ATTRIBUTE}{name}");
-            match attribute {
-                Ok(attribute) if attribute.space.none => drop(self.empty.insert(self.field_name(&below))),
-                Ok(Attribute { datatype, space, .. }) => self.leaves(&datatype, &space.dims, address, &below)?,
-                Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => self.omit(&below, e)?,
-                Err(e) => return Err(e),
-            }
-            Ok(())
-        })
-    }
-
     fn dataset(&mut self, object: &ObjectHeader, address: u64, below: &str, dims: &[u64]) -> Result<()> {
         self.leaves(&Description::of(self.file, object)?.datatype, dims, address, below)
     }
 
     /// Adds the values of a dataset or an attribute to the sample at hand: one for each member of a compound.
-    fn leaves(&mut self, datatype: &Datatype, dims: &[u64], address: u64, below: &str) -> Result<()> {
+    pub(super) fn leaves(&mut self, datatype: &Datatype, dims: &[u64], address: u64, below: &str) -> Result<()> {
         for (at, (leaf, made)) in whole_leaves(datatype, dims, self.options.types).into_iter().enumerate() {
             let name = format!("{}{}", self.field_name(below), leaf.name);
             match made {
                 Ok(made) => {
+                    self.made.in_heap |= leaf.datatype.is_in_heap();
                     let elements = leaf.dims.iter().fold(1u64, |n, dim| n.saturating_mul(*dim));
                     self.value(&name, below, GroupValue { field: 0, leaf: at as u32, address }, made)?;
                     if let Some(sample) = self.made.samples.last_mut() {
@@ -361,15 +332,15 @@ impl SampleWalk<'_> {
         Ok(())
     }
 
-    fn field_name(&self, below: &str) -> String {
+    pub(super) fn field_name(&self, below: &str) -> String {
         if below.is_empty() { VALUE.to_owned() } else { field_name(below.trim_start_matches(ATTRIBUTE)) }
     }
 
     /// Notes that the dataset, attribute or group at `below` can't be read; an error if an option names it.
-    fn omit(&mut self, below: &str, error: Error) -> Result<()> {
+    pub(super) fn omit(&mut self, below: &str, error: Error) -> Result<()> {
         let (path, name) = (format!("{}{below}", self.place), self.field_name(below));
         let (globs, object) = match below.strip_prefix(ATTRIBUTE) {
-            Some(attribute) => (&self.attributes, attribute),
+            Some(attribute) => (&self.attributes.own, attribute),
             None => (&self.datasets, path.as_str()),
         };
         if globs.name(object) {
@@ -382,7 +353,7 @@ impl SampleWalk<'_> {
     }
 
     fn finish(self) -> Result<GroupSamples> {
-        let Self { datasets, attributes, unread, mut made, names, mut omitted, empty, .. } = self;
+        let Self { datasets, attributes, mut made, names, mut omitted, empty, .. } = self;
         if let Some((name, (path, why))) = omitted.iter().find(|(name, _)| names.contains_key(*name)) {
             let what = described(path);
             let error = Error::unsupported(why).context(format_args!("{what} can't be read")).in_field(name);
@@ -393,10 +364,6 @@ impl SampleWalk<'_> {
         }
         for name in empty.into_iter().filter(|name| !names.contains_key(name)) {
             omitted.entry(name).or_insert((String::new(), "empty: it has a null dataspace".to_owned()));
-        }
-        if let Some(name) = attributes.unmatched().filter(|glob| !glob.contains(['*', '?'])) {
-            let name = name.trim_start_matches('!');
-            return Err(Error::config(format!("`attributes`: no sample has the attribute {name}")));
         }
         if let Some(glob) = datasets.unmatched() {
             let known: Vec<&str> = made.fields.iter().map(|field| field.name.as_str()).collect();
@@ -412,9 +379,7 @@ impl SampleWalk<'_> {
         }
         let each = omitted.into_iter().map(|(field, (_, reason))| Omission { field, reason, empty: false });
         made.omitted.extend(each);
-        let reason = "attributes, which `attributes=*` makes fields";
-        let unread = unread.into_iter().map(|field| Omission { field, reason: reason.to_owned(), empty: false });
-        made.omitted.extend(unread);
+        made.omitted.extend(attributes.omissions()?);
         let samples = made.samples.len() as u64;
         for field in &mut made.fields {
             // Zeros would be most of its column.
@@ -438,17 +403,15 @@ pub(crate) fn whole_leaves(
     let datatype = if options.pytables { &datatype.clone().of_pytables() } else { datatype };
     let dims: Vec<u64> = std::iter::once(&1).chain(dims).copied().collect();
     let made = |leaf: LeafMember| {
-        let made = field_type(&leaf.datatype, &leaf.dims);
-        let made = if options.bytes { made.map(|made| of_bytes(&leaf, made)) } else { made };
+        let made = field_type(&leaf.datatype, &leaf.dims).map(|made| match (&leaf.datatype, options.text, &made.0) {
+            // One of a sample has a length of its own.
+            (Datatype::Opaque { numpy: None, .. }, _, FieldType::Scalar(_)) => (FieldType::Blob, None),
+            (_, FixedText::Bytes, _) => FixedText::Blob.of(&leaf, made),
+            (_, text, _) => text.of(&leaf, made),
+        });
         (leaf, made)
     };
     leaves(datatype, &dims).into_iter().map(made).collect()
-}
-
-/// Whether a library made the attribute for itself.
-fn is_of_a_library(name: &str, pytables: bool) -> bool {
-    let of_pytables = OF_PYTABLES.iter().filter(|_| pytables);
-    OF_LIBRARIES.iter().chain(of_pytables).any(|own| name.starts_with(own))
 }
 
 fn sort_fields(made: &mut GroupSamples) {

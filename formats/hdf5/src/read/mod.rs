@@ -27,6 +27,7 @@ mod foreign;
 mod fractal_heap;
 mod global_heap;
 mod group;
+mod group_attributes;
 mod group_search;
 mod group_table;
 mod group_walk;

@@ -49,12 +49,22 @@ impl<'a> PathGlobs<'a> {
         self.globs.iter().any(exact)
     }
 
+    /// Whether one of them asks for `path`, other than by taking all.
+    pub(crate) fn asks_for(&self, path: &str) -> bool {
+        let narrow = self.globs.iter().filter(|glob| !glob.starts_with('!') && !matches!(glob.as_str(), "*" | "/*"));
+        narrow.into_iter().any(|glob| path_matches(glob, path))
+    }
+
+    /// Those that no object matched.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = &str> {
+        self.globs.iter().zip(&self.matched).filter(|(_, matched)| !matched.get()).map(|(glob, _)| glob.as_str())
+    }
+
     /// The first that no object matched.
     pub(crate) fn unmatched(&self) -> Option<&str> {
-        let mut globs = self.globs.iter().zip(&self.matched);
         // Not every file has what a pattern leaves out.
         let may_lack = |glob: &str| glob.starts_with('!') && glob.contains(['*', '?']);
-        globs.find(|(glob, matched)| !matched.get() && !may_lack(glob)).map(|(glob, _)| glob.as_str())
+        self.idle().find(|glob| !may_lack(glob))
     }
 }
 

@@ -4,7 +4,8 @@ use super::attribute::text_attribute;
 use super::bands::Identity;
 use super::dataset::AHEAD;
 use super::file::{H5File, Shared};
-use super::foreign::ForeignFields;
+use super::foreign::{FixedText, ForeignFields};
+use super::group_attributes::is_outer;
 use super::group_table::GroupTable;
 use super::group_walk::{GroupOptions, GroupSamples, TypeOptions, group_samples};
 use super::netcdf;
@@ -30,19 +31,21 @@ const KEPT_VALUES: usize = 2_000_000;
 /// Blocks of more rows than this have a multiple of it.
 const EVEN: u64 = 8;
 
+const TEXTS: [(&str, FixedText); 3] =
+    [("utf-8", FixedText::Utf8), ("bytes", FixedText::Bytes), ("blob", FixedText::Blob)];
+
 #[derive(Clone)]
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
     /// Globs of the groups that are samples; empty where rows are.
     groups: Vec<String>,
-    /// Globs of the attributes of those samples that are fields.
-    attributes: Vec<String>,
+    /// Globs of the attributes of those samples that are fields, and of those of groups around them.
+    attributes: (Vec<String>, Vec<String>),
     /// The only fields to read beside keys, if set.
     fields: Option<Vec<String>>,
     reading: netcdf::NetcdfOptions,
-    /// Whether strings of fixed length are bytes instead of text.
-    bytes: bool,
+    text: FixedText,
     expansion: Expansion,
     limits: Limits,
     shared: Shared,
@@ -89,13 +92,13 @@ impl Hdf5Source {
         Ok(Self {
             datasets: globs("datasets"),
             groups: globs("groups"),
-            attributes: globs("attributes"),
+            attributes: globs("attributes").into_iter().partition(|glob| !is_outer(glob)),
             fields: None,
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: options.choose("scale", &[("keep", false), ("apply", true)])?,
             },
-            bytes: options.choose("text", &[("utf-8", false), ("bytes", true)])?,
+            text: options.choose("text", &TEXTS)?,
             expansion: Expansion::parse(options)?,
             limits,
             shared: Shared::default(),
@@ -113,13 +116,17 @@ impl Hdf5Source {
                 let (readers, samples) = ours::fields(&file, &root)?;
                 ForeignFields { readers, samples, omitted: Vec::new() }
             }
-            false => foreign::fields(&file, &root, &self.datasets, &self.reading, self.bytes)?,
+            false => foreign::fields(&file, &root, &self.datasets, &self.reading, self.text)?,
         };
         if let Some(names) = &self.fields {
             fields.retain(|field| field.field.name() == KEY || names.contains(field.field.name()));
         }
-        let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
+        let mut bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(samples, bytes, file.len(), "datasets")?;
+        if fields.iter().any(FieldReader::is_in_heap) {
+            // Only reading tells their lengths.
+            bytes = bytes.max(file.len());
+        }
         let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
         let heap = self.expansion.most(file.len(), HEAP_TIMES);
         for field in &mut fields {
@@ -136,9 +143,9 @@ impl Hdf5Source {
     fn parse_groups<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<GroupTable<'a>> {
         let file = H5File::open(input, self.limits, &self.shared)?;
         let root = ObjectHeader::read(&file, file.root)?;
-        let types = TypeOptions { bytes: self.bytes, pytables: foreign::is_of_pytables(&file, &root)? };
-        let options =
-            GroupOptions { groups: &self.groups, datasets: &self.datasets, attributes: &self.attributes, types };
+        let types = TypeOptions { text: self.text, pytables: foreign::is_of_pytables(&file, &root)? };
+        let (own, outer) = &self.attributes;
+        let options = GroupOptions { groups: &self.groups, datasets: &self.datasets, attributes: (own, outer), types };
         if ours::is_ours(&file, &root)? {
             return Err(Error::config("`groups` is for files of other programs: the samples of a shard are its rows"));
         }

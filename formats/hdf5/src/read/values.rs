@@ -11,7 +11,7 @@ use super::packed::Unpacker;
 use super::reference::{Reference, ReferenceShape, references};
 use crate::datatype::Datatype;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
-use arrow_array::{ArrayRef, StructArray};
+use arrow_array::{ArrayRef, BinaryViewArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer};
 use packhorse_core::{DataType, Error, Field, FieldType, Kind, Memory, Result, array_of, element_width};
 use std::collections::BTreeMap;
@@ -113,6 +113,11 @@ impl FieldReader {
         self.values.rows().saturating_mul(row.max(1))
     }
 
+    /// Whether its values lie in the global heap.
+    pub(crate) fn is_in_heap(&self) -> bool {
+        self.datatype().is_in_heap()
+    }
+
     /// The datatype of the field's elements.
     fn datatype(&self) -> &Datatype {
         self.member.as_ref().map_or(&self.values.datatype, |member| &member.datatype)
@@ -149,7 +154,7 @@ impl FieldReader {
             return Ok(ends.windows(2).map(|ends| length(ends).saturating_mul(each)).collect());
         }
         let (row, rows) = (self.bytes() / self.values.rows().max(1), self.values.rows());
-        if !matches!(self.datatype(), Datatype::VlenText { .. } | Datatype::Vlen { .. }) {
+        if !self.is_in_heap() {
             return Ok(vec![row; count]);
         }
         let (bytes, shape) = (self.cells(file, from, to.min(rows))?, self.shape());
@@ -172,7 +177,7 @@ impl FieldReader {
     pub(crate) fn whole(&mut self, file: &H5File<'_>) -> Result<ArrayRef> {
         let rows = self.values.rows();
         match self.kind.clone() {
-            FieldType::Blob => self.heap_blobs(file, 0, rows, None),
+            FieldType::Blob => self.whole_blobs(file, 0, rows, None),
             FieldType::List { element, .. } => self.heap_lists(file, 0, rows, &element, None),
             FieldType::Text => self.elements(file, &DataType::Utf8View, 0, rows),
             FieldType::Scalar(element) | FieldType::Tensor { element, .. } | FieldType::Ragged { element, .. } => {
@@ -188,7 +193,7 @@ impl FieldReader {
             None => None,
         };
         match self.kind.clone() {
-            FieldType::Blob if self.offsets.is_empty() => self.heap_blobs(file, from, to, nulls),
+            FieldType::Blob if self.offsets.is_empty() => self.whole_blobs(file, from, to, nulls),
             FieldType::Blob => self.blobs(file, from, to, nulls),
             FieldType::Text => Ok(with_nulls(self.elements(file, &DataType::Utf8View, from, to)?, nulls)?),
             FieldType::Scalar(element) => with_nulls(self.elements(file, &element, from, to)?, nulls),
@@ -247,9 +252,22 @@ impl FieldReader {
             let block = *blocks.entry(address).or_insert_with(|| texts.append_block(collection.bytes.clone()));
             texts
                 .try_append_view(block, view(at)?, view(len)?)
-                .map_err(|_| Error::content("holds text that is not UTF-8; choose the others with `datasets`"))?;
+                .map_err(|_| Error::content("holds text that is not UTF-8").hint(LEAVE_OUT))?;
         }
         Ok(Arc::new(texts.finish()))
+    }
+
+    /// The samples `from..to` as blobs that lie in rows, or in the global heap.
+    fn whole_blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let padding = match *self.datatype() {
+            Datatype::Fixed { padding, .. } => Some(padding),
+            Datatype::Opaque { .. } => None,
+            _ => return self.heap_blobs(file, from, to, nulls),
+        };
+        let (cells, size) = (self.cells(file, from, to)?, self.datatype().size() as usize);
+        let blob = |cell| padding.map_or(cell, |padding| unpadded(cell, padding));
+        let blobs = BinaryViewArray::from_iter_values(cells.chunks_exact(size.max(1)).map(blob));
+        with_nulls(Arc::new(blobs), nulls)
     }
 
     fn heap_blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
@@ -411,14 +429,16 @@ fn elements_of(shape: &[u8]) -> Option<u64> {
     dims.into_iter().try_fold(1u64, |count, dim| count.checked_mul(dim?))
 }
 
+const LEAVE_OUT: &str = "leave it out with `datasets`, an attribute with `attributes`";
+
 fn view(value: usize) -> Result<u32> {
     let fits = u32::try_from(value).ok().filter(|value| i32::try_from(*value).is_ok());
     fits.ok_or_else(|| Error::new(Kind::Limit, "has a value of over 2 GiB"))
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
-    let hint = "read strings of fixed length as bytes with `from=hdf5` and `read=text=bytes`, or choose other datasets with `datasets`";
-    std::str::from_utf8(bytes).map_err(|_| Error::content("holds text that is not UTF-8").hint(hint))
+    let hint = "read strings of fixed length as bytes with `from=hdf5` and `read=text=bytes`, or `read=text=blob` where files differ in their length";
+    std::str::from_utf8(bytes).map_err(|_| Error::content("holds text that is not UTF-8").hint(hint).hint(LEAVE_OUT))
 }
 
 /// The error for fields that exceed their limit in the global heap.
