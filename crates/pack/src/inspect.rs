@@ -10,7 +10,7 @@ use packhorse_core::{
     Code, Crc32c, Error, Extent, FileKind, Input, InputRange, Kind, Limits, MemberName, Options, Registry, Result,
     Source, Store, copy_ranges, split_name,
 };
-use packhorse_dataset::{FieldRecord, INDEX_SUFFIX, Manifest, decode_index, is_of_packing, not_sealed};
+use packhorse_dataset::{CodecRecord, FieldRecord, INDEX_SUFFIX, Manifest, decode_index, is_of_packing, not_sealed};
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -111,15 +111,18 @@ fn third_party(registry: &Registry, store: &dyn Store, dir: &Path) -> Result<Vec
     if files.is_empty() || most > files.len() { Err(unsealed()) } else { Ok(files) }
 }
 
-/// The names that readers know fields of the dataset by, where its format stores encoded bytes: the array `y` is `y.npy`
-/// in a tar.
+/// The names that readers know fields of the dataset by, where its format has other ones: the array `Y` is `y.npy` in a tar.
 pub fn stored_names(registry: &Registry, manifest: &Manifest) -> Result<BTreeMap<String, String>> {
     let sink = registry.get(&manifest.format.format)?.sink(&manifest.format.options.iter().collect())?;
-    let records = encoded(registry, &*sink, &FieldRecord::schema(&manifest.schema)?)?;
-    let names = records.into_iter().map(|record| (record.columns, record.field));
-    Ok(names
-        .flat_map(|(columns, stored)| columns.into_iter().map(move |column| (column.name, stored.clone())))
-        .collect())
+    let schema = FieldRecord::schema(&manifest.schema)?;
+    let renamed = schema.fields().iter().filter_map(|field| Some((field.name().clone(), sink.renames(field.name())?)));
+    let mut names: BTreeMap<String, String> = renamed.collect();
+    for record in encoded(registry, &*sink, &schema)? {
+        let CodecRecord { field, columns, .. } = record;
+        let stored = sink.renames(&field).unwrap_or(field);
+        names.extend(columns.into_iter().map(|column| (column.name, stored.clone())));
+    }
+    Ok(names)
 }
 
 /// Writes the member `name` (`KEY.FIELD`) of the shard `path` to `out`: bytes and text as they are, numbers and arrays

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 import tarfile
 import warnings
 from pathlib import Path
@@ -1112,3 +1114,22 @@ def test_samples_are_read_together_by_their_size_in_memory(tmp_path):
     assert dataset._ours.at_once() == 8
     next(iter(dataset))
     assert dataset._ours.at_once() == 33
+
+
+def test_fields_that_a_tar_has_under_other_names(tmp_path):
+    """Names are in lower case and escaped in tars: only those are fields, and lists stay ragged."""
+    boxes = [[float(k) for k in range(row % 3)] for row in range(6)]
+    table = pa.table({"Image": [encoded(picture(row)) for row in range(6)], "objects/Boxes": boxes, "Label": list(range(6))})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "t.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        packhorse.pack(tmp_path / "t.parquet", tmp_path / "shards", to="webdataset")
+    dataset = packhorse.open(tmp_path / "shards")
+    assert list(dataset.fields) == ["image", "label.npy", "objects%2fboxes.npy"] == sorted(dataset[0])[1:]
+    assert len(dataset.where("image is not null")) == 6
+    with pytest.raises(packhorse.ConfigError, match="did you mean image"):
+        dataset.where("Image is null")
+    batch = next(iter(dataset.loader(6, fields=["objects%2fboxes.npy"], shuffle="sequential")))
+    assert [row.tolist() for row in batch["objects%2fboxes.npy"]] == boxes
+    shown = subprocess.run([sys.executable, "-m", "packhorse", "stat", tmp_path / "shards"], capture_output=True, text=True, check=True)
+    assert "read as image" in shown.stdout and "read as objects%2fboxes.npy" in shown.stdout

@@ -829,3 +829,50 @@ def test_a_forked_child_tells_a_dataset_that_changed(tmp_path):
 def write_table(path):
     path.write_text("__key__,n\nk9,9\n")
     return path
+
+
+def test_workers_that_read_the_same_are_told(numbers):
+    """A loader in a worker of a DataLoader that someone else wrote reads all samples, and a new worker repeats the epoch of the one before."""
+    by_torch(
+        """
+        class Own(torch.utils.data.IterableDataset):
+            def __init__(self, **place):
+                self.loader = dataset.loader(8, fields=["cls"], **place)
+
+            def __iter__(self):
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    yield sum(batch.rows for batch in self.loader)
+                yield [str(warning.message) for warning in told]
+
+        def passes(loader, times=2, **settings):
+            warnings.simplefilter("always")
+            loader = DataLoader(loader, batch_size=None, num_workers=2, **settings)
+            return [list(loader) for _ in range(times)]
+
+        (found,) = passes(Own(), 1)
+        assert found[:2] == [len(dataset) // 8 * 8] * 2 and all("loader.torch()" in told[0] for told in found[2:]), found
+        (found,) = passes(Own(place=(0, 2)), 1)
+        assert found[2:] == [[], []], found
+
+        from packhorse.torch import TorchLoader
+
+        class Told(TorchLoader):
+            def __iter__(self):
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    for _ in super().__iter__():
+                        pass
+                yield [str(warning.message) for warning in told]
+
+        def told(*, epochs=False, **settings):
+            loader = Told(dataset.loader(8, fields=["cls"], **settings))
+            if epochs:
+                loader.set_epoch(1)
+            return ["same order of samples" in text for _, second in [passes(loader)] for worker in second for text in worker]
+
+        assert told(shuffle="full") == [True]
+        assert told(shuffle="full", epochs=True) == told(shuffle="sequential") == []
+        """,
+        numbers._place,
+    )

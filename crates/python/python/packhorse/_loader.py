@@ -18,7 +18,7 @@ from ._dataset import Dataset
 from ._device import device_name, find_nvjpeg, open_gpu
 from ._errors import StorageError
 from ._fields import Fields, describe
-from ._place import check_place, pickled_place, rank_and_world
+from ._place import check_place, pickled_place, rank_and_world, warn_of_workers
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -148,6 +148,8 @@ class Loader:
     # --- epochs -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
+        if isinstance(self._place, str):
+            warn_of_workers()
         own = self._pipeline is not None and self._pid == os.getpid()
         if own and isinstance(self._place, str) and self._placed != rank_and_world():
             # The ranks were made, or ended, after the loader was looked at.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 from . import _packhorse
 
@@ -11,6 +12,18 @@ def rank_and_world() -> tuple[int, int]:
     """Rank and world size: those of `torch.distributed` or `jax.distributed` if it is initialised, else those of the environment
     (`RANK`, `SLURM_PROCID`, `OMPI_COMM_WORLD_RANK`, `PMI_RANK`), else 0 of 1."""
     return _initialised() or _packhorse.environment_rank()
+
+
+def warn_of_workers() -> None:
+    """Warns where several workers of a torch `DataLoader` each read all samples of this rank."""
+    module = sys.modules.get("torch.utils.data")
+    worker = module.get_worker_info() if module is not None else None
+    if worker is not None and worker.num_workers > 1:
+        text = (
+            f"each of the {worker.num_workers} workers of this DataLoader reads all samples: give the DataLoader `loader.torch()`, which divides "
+            "them, or the loader a `place` of the worker's own"
+        )
+        warnings.warn(text, stacklevel=3)
 
 
 def _initialised() -> tuple[int, int] | None:

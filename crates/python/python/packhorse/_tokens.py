@@ -14,7 +14,7 @@ from ._device import device_name, open_gpu
 from ._errors import StorageError
 from ._loader import State, check_counts, named_stats, one_of
 from ._packhorse import Array
-from ._place import check_place, pickled_place, rank_and_world
+from ._place import check_place, pickled_place, rank_and_world, warn_of_workers
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -156,6 +156,8 @@ class TokenLoader:
         return self._pipeline
 
     def __iter__(self) -> Iterator[Batch]:
+        if isinstance(self._place, str):
+            warn_of_workers()
         if self._pipeline is not None and isinstance(self._place, str) and self._placed != rank_and_world():
             # The ranks were made after the loader was looked at.
             self._pipeline, self._resume = None, self.state_dict()

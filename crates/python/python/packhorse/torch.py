@@ -173,12 +173,17 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         return iter(loader)
 
     def _warn_of_new_workers(self) -> None:
-        """An order of tokens has no epoch to set: workers that are made for one pass begin where the first ones did."""
+        """Workers that are made for one pass begin where the first ones did, unless an epoch was set. An order of tokens has none to set."""
         worker = get_worker_info()
-        if worker is None or worker.id > 0 or isinstance(self.loader, Loader):
+        if worker is None or worker.id > 0:
             return
+        what, remedy = "tokens", "no workers"
+        if isinstance(self.loader, Loader):
+            if self._set[1] > 0 or self.loader.shuffle == "sequential":
+                return
+            what, remedy = "order of samples", "call set_epoch before each pass"
         if self._own is None and self._resume is None and self._passes.item() > 0:
-            text = "these workers begin with the same tokens as those of the pass before: give the DataLoader persistent_workers=True, or no workers"
+            text = f"these workers begin with the same {what} as those of the pass before: give the DataLoader persistent_workers=True, or {remedy}"
             warnings.warn(text, stacklevel=2)
         self._passes += 1
 

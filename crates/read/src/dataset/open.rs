@@ -128,7 +128,7 @@ pub(super) fn sealed(
     let schema = FieldRecord::schema(&manifest.schema).map_err(|error| error.in_input(dir.join(MANIFEST).display()))?;
     let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect::<Result<_>>()?;
     let schema = union(std::iter::once(("", &schema)))?;
-    let schema = if indexed { as_stored(&schema, &shards)? } else { schema };
+    let schema = if indexed { as_stored(&as_named(registry, manifest, &schema)?, &shards)? } else { schema };
     let dataset = Dataset::new(registry, shards, schema, manifest.classes.clone())?;
     Ok(Dataset { base: Some(Arc::new(Base::new(store, dir, manifest))), ..dataset })
 }
@@ -138,6 +138,17 @@ const LOOKED_AT: usize = 16;
 
 /// The metadata of a field of encoded arrays that were packed as ragged, or as lists.
 pub(crate) const RAGGED: &str = "packhorse.ragged";
+
+/// The fields under the names that the shards' format has for them.
+fn as_named(registry: &Registry, manifest: &Manifest, packed: &SchemaRef) -> Result<SchemaRef> {
+    let sink = registry.get(&manifest.format.format)?.sink(&manifest.format.options.iter().collect())?;
+    let named = |field: &Arc<Field>| match sink.renames(field.name()) {
+        Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+        None => Arc::clone(field),
+    };
+    let fields: Vec<Arc<Field>> = packed.fields().iter().map(named).collect();
+    Ok(Arc::new(Schema::new_with_metadata(fields, packed.metadata().clone())))
+}
 
 /// The fields as stored, all as bytes: typed values are encoded under a name with an extension (`x.npy`).
 fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
