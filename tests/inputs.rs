@@ -1009,3 +1009,53 @@ fn rows_of_arrays_beside_each_other_are_told() {
     let refused = pack(dir.path(), "few.tar", "none", &["--rows"]);
     assert!(refused.code() == CONFIG && refused.said.contains("--rows has no effect"), "{refused:?}");
 }
+
+/// Lines of JSON in compressed files are as those of plain ones; compressed JSON of another name is not taken for lines in silence.
+#[test]
+fn compressed_lines_of_json_lose_no_field_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = b"{\"text\":\"a\",\"url\":\"u\"}\n{\"text\":\"b\",\"url\":\"v\"}\n";
+    let long = [b"{\"text\":\"", &[b'x'; 100_000][..], b"\",\"url\":\"u\"}\n"].concat();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let inputs = [
+        ("a.jsonl", lines.to_vec()),
+        ("b.jsonl.zst", zstd(lines)),
+        ("c.jsonl", long.clone()),
+        ("d.jsonl.zst", zstd(&long)),
+    ];
+    for (name, bytes) in inputs {
+        fs::write(dir.path().join(name), bytes).unwrap();
+        let told = pack(dir.path(), name, &format!("out-{name}"), &[]);
+        assert!(
+            told.code() == 0 && told.said.contains("and not url; --from jsonl makes a field of each"),
+            "{name}: {told:?}"
+        );
+    }
+    fs::create_dir(dir.path().join("c4")).unwrap();
+    for number in 0..2 {
+        fs::write(dir.path().join(format!("c4/c4-train.{number:05}-of-01024.json.zst")), zstd(lines)).unwrap();
+    }
+    let told = pack(dir.path(), "c4", "out-c4", &[]);
+    assert!(
+        told.code() == 0 && told.said.contains("if it holds JSON lines, --from jsonl makes a sample of each"),
+        "{told:?}"
+    );
+    let rows = pack(dir.path(), "c4", "out-rows", &["--from", "jsonl"]);
+    assert_eq!((rows.code(), samples(&rows)), (0, 4), "{rows:?}");
+}
+
+/// Keys from a column of strings and numbers are the texts of both.
+#[test]
+fn keys_of_mixed_types_have_no_quotes() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        dir.path().join("a.jsonl"),
+        "{\"id\":\"0003\",\"x\":1}\n{\"id\":7,\"x\":2}\n{\"id\":\"a\\u0062\",\"x\":3}\n",
+    )
+    .unwrap();
+    let packed = pack(dir.path(), "a.jsonl", "out", &["--from", "jsonl", "--id-field", "id"]);
+    assert_eq!((packed.code(), samples(&packed)), (0, 3), "{packed:?}");
+    let shown = packhorse(&["head", text(&dir.path().join("out"))]).run().printed;
+    let keys: Vec<&str> = shown.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(keys, ["0003", "7", "ab"]);
+}

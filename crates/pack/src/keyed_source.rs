@@ -149,10 +149,18 @@ fn with_key(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// The text of a JSON value, without the quotes and escapes of a string.
+fn text_of(json: &str) -> String {
+    serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())
+}
+
 /// The keys of rows, the first of which is `first` of its table.
 fn keys(rows: &Rows, at: usize, first: u64) -> Result<StringViewArray> {
     let column = rows.column(at);
+    let is_json = rows.schema().field(at).metadata().get(LOGICAL).is_some_and(|said| said == "json");
     let keys = match column.data_type() {
+        // Strings among numbers: keys are their texts, not JSON.
+        DataType::Utf8View if is_json => column.as_string_view().iter().map(|json| json.map(text_of)).collect(),
         DataType::Utf8View => column.as_string_view().clone(),
         DataType::Utf8 => column.as_string::<i32>().iter().collect(),
         DataType::LargeUtf8 => column.as_string::<i64>().iter().collect(),

@@ -8,6 +8,7 @@ use packhorse_core::{
     SchemaRef, Sink, counted, shard_number,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
+use packhorse_storage::Compression;
 use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -297,6 +298,17 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
         let text = "every input is a table of text, and each file is packed as one sample; if their rows are the samples, \
                     pass `from=csv` (unpack archives first)";
         observer.event(&Event::Warning(text));
+    }
+    let is_json = |field: &str| Compression::of(field.as_bytes()).is_some_and(|(_, inside)| inside.ends_with(b"json"));
+    let mut json = counts.iter().filter(|(field, _)| is_json(field));
+    if let Some((first, _)) = json.next() {
+        let others = json.count() as u64;
+        let others = if others == 0 { String::new() } else { format!(", and {}", counted(others, "other field")) };
+        let text = format!(
+            "the field {first}{others} has compressed JSON, which is packed as it is; if it holds JSON lines, `from=jsonl` makes a sample of \
+             each, `from=text` a document"
+        );
+        observer.event(&Event::Warning(&text));
     }
     let is_records = |field: &&str| RECORDS.contains(&field.get(..shard_number(field.as_bytes())).unwrap_or(field));
     if !counts.is_empty() && counts.keys().all(is_records) && samples > 0 {

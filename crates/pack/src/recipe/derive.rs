@@ -136,6 +136,11 @@ impl Recipe {
         }
     }
 
+    /// Whether documents become tokens.
+    pub(crate) fn writes_tokens(&self) -> bool {
+        self.tokenizer.is_some() || self.to.as_deref() == Some("tokens")
+    }
+
     /// The extension of `out`, if it names a format.
     fn extension(&self, registry: &Registry) -> Option<&str> {
         let extension = self.out.as_deref()?.extension()?.to_str()?;

@@ -303,7 +303,7 @@ settings! {
         empty: String = "skip".to_owned(), one_of("WHAT", &["skip", "eod"]).needs("tokenizer").default("skip");
         /// Encode the text of a special token as that token [default: yes for a tokenizer.json, otherwise no]
         parse_special: Option<String>, one_of("YES|NO", &["yes", "no"]).needs("tokenizer");
-        /// .tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base [default:
+        /// .tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base or llama3 [default:
         /// inferred from the size of the vocabulary]
         pattern: Option<String>, text("NAME").needs("tokenizer");
     }

@@ -15,6 +15,7 @@ use packhorse_dataset::MANIFEST;
 use packhorse_storage::{Compression, Location};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +23,7 @@ use std::sync::{Arc, PoisonError};
 /// The format of JSON lines and plain text.
 const TEXT: &str = "text";
 /// Bytes of a file in which its first line is looked for.
-const HEAD: u64 = 64 << 10;
+const HEAD: u64 = 4 << 20;
 /// Files that are looked at for fields that are not taken.
 const LOOKS: usize = 16;
 
@@ -178,7 +179,8 @@ impl FolderWalk<'_> {
             return Err(Error::new(Kind::Limit, message));
         }
         self.context.observer.event(&Event::Scanned { files: 1 });
-        if format == TEXT && compression.is_none() && self.options.recipe.tokenizer.is_none() {
+        let is_near = compression.is_some() || input.local_path().is_some();
+        if format == TEXT && is_near && self.options.recipe.tokenizer.is_none() {
             self.tell_fields(&*input, &info, path);
         }
         // Without a size in its header, the file's length is the bound.
@@ -194,14 +196,15 @@ impl FolderWalk<'_> {
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
-    /// Warns once of fields of JSON lines that are not taken, where the first line of one of the first local files has some.
+    /// Warns once of fields of JSON lines that are not taken, where the first line of one of the first files has some.
     fn tell_fields(&self, input: &dyn Input, info: &TableInfo, path: &Path) {
-        if input.local_path().is_none() || self.looks.fetch_add(1, Ordering::Relaxed) >= LOOKS {
+        if self.looks.fetch_add(1, Ordering::Relaxed) >= LOOKS {
             return;
         }
-        let mut head = vec![0; input.len().unwrap_or(0).min(HEAD) as usize];
-        let line = input.read_at(0, &mut head).ok().and_then(|()| head.split(|byte| *byte == b'\n').next());
-        let Some(Ok(serde_json::Value::Object(fields))) = line.map(serde_json::from_slice) else { return };
+        let (mut line, start) = (Vec::new(), input.stream().map(|stream| stream.take(HEAD)));
+        let read = start.map(|start| BufReader::new(start).read_until(b'\n', &mut line));
+        let Ok(Ok(_)) = read else { return };
+        let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(&line) else { return };
         let taken = |name: &String| info.schema.field_with_name(name).is_ok();
         let id = self.options.recipe.id_field.as_ref();
         let left: Vec<&str> =

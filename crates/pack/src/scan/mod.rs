@@ -170,6 +170,10 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     if let (None, Some(warning)) = (&options.recipe.groups, listing::like_groups::warning(&listing)) {
         context.observer.event(&Event::Warning(&warning));
     }
+    if options.recipe.writes_tokens() && options.recipe.id_field.is_none() {
+        let warning = listing::same_names::of_documents(&listing);
+        warning.into_iter().for_each(|text| context.observer.event(&Event::Warning(&text)));
+    }
     settle(options.recipe.on_error, &listing, context.observer)?;
     if found == 0 {
         let error = Error::config(format!("found no sample in {}; {}", places(options), listing.ignored()));

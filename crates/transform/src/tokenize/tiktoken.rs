@@ -1,8 +1,8 @@
 //! Converts tiktoken vocabularies to an equivalent `tokenizer.json`.
 //!
 //! A `.tiktoken` file has one token per line: its bytes in base64, a space, its rank. It lacks the split pattern and
-//! the special tokens; they are those of [tiktoken](https://github.com/openai/tiktoken)'s `openai_public.py`, chosen
-//! by name or vocabulary size. tiktoken merges the pair whose joint token has the lowest rank, whatever its halves,
+//! the special tokens; they are those of [tiktoken](https://github.com/openai/tiktoken)'s `openai_public.py`, or of
+//! [Llama 3](https://github.com/meta-llama/llama3/blob/main/llama/tokenizer.py), chosen by name or vocabulary size. tiktoken merges the pair whose joint token has the lowest rank, whatever its halves,
 //! so every pair that joins to a token becomes a merge.
 
 use base64::Engine as _;
@@ -27,7 +27,7 @@ struct Encoding {
     special: &'static [(&'static str, u32)],
 }
 
-const ENCODINGS: [Encoding; 4] = [
+const ENCODINGS: [Encoding; 5] = [
     Encoding { names: &["r50k_base", "gpt2", "r50k"], tokens: 50_256, pattern: GPT2, special: &[(END, 50_256)] },
     Encoding { names: &["p50k_base", "p50k"], tokens: 50_280, pattern: GPT2, special: &[(END, 50_256)] },
     Encoding {
@@ -40,6 +40,19 @@ const ENCODINGS: [Encoding; 4] = [
             ("<|fim_middle|>", 100_259),
             ("<|fim_suffix|>", 100_260),
             ("<|endofprompt|>", 100_276),
+        ],
+    },
+    // Its other special tokens, up to 128,255, are reserved.
+    Encoding {
+        names: &["llama3"],
+        tokens: 128_000,
+        pattern: CL100K,
+        special: &[
+            ("<|begin_of_text|>", 128_000),
+            ("<|end_of_text|>", 128_001),
+            ("<|start_header_id|>", 128_006),
+            ("<|end_header_id|>", 128_007),
+            ("<|eot_id|>", 128_009),
         ],
     },
     Encoding {
@@ -103,17 +116,20 @@ fn ranks(bytes: &[u8]) -> Result<HashMap<Vec<u8>, u32>> {
 }
 
 fn encoding(ranks: &HashMap<Vec<u8>, u32>, pattern: Option<&str>) -> Result<&'static Encoding> {
+    let sized = ENCODINGS.iter().find(|encoding| encoding.tokens == ranks.len());
     let found = match pattern {
         Some(name) => ENCODINGS.iter().find(|encoding| encoding.names.contains(&name)),
-        None => ENCODINGS.iter().find(|encoding| encoding.tokens == ranks.len()),
+        None => sized,
     };
+    // Several have the same pattern, and special tokens of their own.
+    let found = found.map(|found| sized.filter(|sized| sized.pattern == found.pattern).unwrap_or(found));
     found.ok_or_else(|| {
         Error::config(match pattern {
             Some(name) => {
-                format!("pattern {name} is not known; known are: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base")
+                format!("pattern {name} is not known; known are: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base, llama3")
             }
             None => format!(
-                "a tiktoken vocabulary of {} tokens is none of OpenAI's; say the pattern: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base",
+                "a tiktoken vocabulary of {} tokens is none of OpenAI's or Llama 3's; say the pattern: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base",
                 ranks.len()
             ),
         })
@@ -174,6 +190,20 @@ mod tests {
         assert_eq!(json["model"]["merges"], json!([["a", "b"], ["a", "bc"], ["ab", "c"], ["b", "c"]]));
         assert_eq!((name, &json["model"]["vocab"][END]), ("cl100k_base", &json!(259)));
         assert_eq!(visible(b" \n\xff\xad"), "ĠĊÿŃ");
+    }
+
+    #[test]
+    fn llama_3_has_its_own_special_tokens() {
+        let bytes = (0..=255u8).map(|byte| vec![byte]);
+        let more = (0..127_744u32).map(|number| [b"x", &number.to_be_bytes()[..]].concat());
+        let lines = bytes.chain(more).zip(0u32..).map(|(token, rank)| format!("{} {rank}\n", STANDARD.encode(token)));
+        let text: String = lines.collect();
+        for pattern in [None, Some("cl100k_base"), Some("llama3")] {
+            let (json, name) = to_json(text.as_bytes(), pattern).unwrap();
+            let json: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!((name, &json["model"]["vocab"]["<|end_of_text|>"]), ("llama3", &json!(128_001)));
+            assert!(json["model"]["vocab"].get(END).is_none());
+        }
     }
 
     #[test]

@@ -25,6 +25,11 @@ impl<'a> FlatTokens<'a> {
     /// A file of tokens only.
     pub(super) fn bare(input: Arc<dyn Input + 'a>, dtype: Dtype, length: u64) -> Result<Self> {
         let len = known_len(&*input)?;
+        if Self::llmc(Arc::clone(&input), length).is_ok() {
+            return Err(
+                Error::config("is a file of llm.c, whose header is no tokens").hint("read it with `read=layout=llmc`")
+            );
+        }
         match len.is_multiple_of(dtype.size()) {
             true => Ok(Self { input, dtype, start: 0, tokens: len / dtype.size(), length }),
             false => Err(Error::content(format!(

@@ -59,6 +59,8 @@ fn llmc_has_a_header() {
         folder.bytes(".bin")[..16].chunks(4).map(|n| i32::from_le_bytes(n.try_into().unwrap())).collect();
     assert_eq!(numbers, [20_240_520, 1, 9, 0]);
     assert_eq!(folder.bytes(".bin").len(), 1024 + 18);
+    let bare = read(&*source(&[("layout", "bare")]), &folder.input(".bin"), 0..1).unwrap_err();
+    assert!(bare.kind() == Kind::Config && bare.to_string().contains("layout=llmc"), "{bare}");
     let other = Folder([("part.bin".to_owned(), vec![7; 2000])].into());
     let error = read(&*source(&[("layout", "llmc")]), &other.input(".bin"), 0..1).unwrap_err();
     assert_eq!(error.kind(), Kind::Content);

@@ -57,8 +57,7 @@ impl ListingBuilder {
     /// An empty listing, whose keys are made as the recipe says. `has_ids`: documents may have ids of their own, which tell them apart.
     pub(in crate::scan) fn new(recipe: &Recipe, has_ids: bool) -> Self {
         // Tokens have no keys; those of an append are made by the dataset's tokenizer.
-        let are_tokens = recipe.tokenizer.is_some() || recipe.to.as_deref() == Some("tokens");
-        let documents_are_places = !has_ids && !are_tokens;
+        let documents_are_places = !has_ids && !recipe.writes_tokens();
         let listing = Listing { key_ends: recipe.key_ends.clone(), documents_are_places, ..Listing::default() };
         Self { archive_folders: recipe.archive_folders, ..Self::of(listing) }
     }

@@ -12,7 +12,7 @@ mod metadata_rows;
 mod natural_order;
 mod nested_datasets;
 mod omitted;
-mod same_names;
+pub(super) mod same_names;
 mod sample;
 mod spilled;
 mod walk_event;
