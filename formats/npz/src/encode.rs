@@ -251,6 +251,16 @@ impl<'a> Values<'a> {
                     return Err(Error::content(message).hint("pack to another format, or leave the field out"));
                 }
                 let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(*least);
+                // NumPy gives each text the room of the longest, with four bytes for a character.
+                let (padded, held) =
+                    (texts.len().saturating_mul(longest).saturating_mul(4), texts.iter().map(|text| text.len()));
+                if padded > PADDED && padded / TIMES > held.sum() {
+                    let message = format!(
+                        "field {} has texts of very different lengths, which would take {padded} bytes as an array of <U{longest}",
+                        self.field.name()
+                    );
+                    return Err(Error::content(message).hint("pack to another format, or leave the field out"));
+                }
                 write_header(&format!("<U{longest}"), shape, out)?;
                 texts.iter().for_each(|text| append_units(text, longest, out));
             }
@@ -258,6 +268,10 @@ impl<'a> Values<'a> {
         Ok(())
     }
 }
+
+/// Arrays of text of at most these bytes may consist of padding, larger ones of so many times the bytes of their texts.
+const PADDED: usize = 32 << 20;
+const TIMES: usize = 64;
 
 fn texts(flat: &ArrayRef, range: Range<usize>) -> Result<Vec<&str>> {
     match (flat.as_string_view_opt(), flat.as_string_opt::<i32>()) {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+use arrow_array::builder::{ListBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use arrow_array::{
@@ -461,4 +462,21 @@ fn lists_of_lists_are_arrays_if_they_are_rectangular() {
     }
     let error = codec().encode(&field, &lists(&[&[&[1.0]], &[&[1.0, 2.0], &[3.0]]])).unwrap_err();
     assert!(error.kind() == Kind::Content && error.to_string().contains("lists of 2 and of 1 values"), "{error}");
+}
+
+#[test]
+fn texts_that_would_be_padding_are_refused() {
+    let texts = |long: usize, count: usize| {
+        let mut lists = ListBuilder::new(StringViewBuilder::new());
+        lists.values().append_value("x".repeat(long));
+        (1..count).for_each(|_| lists.values().append_value("short"));
+        lists.append(true);
+        let column: ArrayRef = Arc::new(lists.finish());
+        let field = FieldType::List { element: DataType::Utf8View, depth: 1 }.field("files", false);
+        codec().encode(&field, &column)
+    };
+    // 400 MB for 500 KB; as much padding, of little; long texts alone.
+    let error = texts(500_000, 200).unwrap_err();
+    assert!(error.kind() == Kind::Content && error.to_string().contains("<U500000"), "{error}");
+    assert!(texts(10_000, 200).is_ok() && texts(10_000_000, 1).is_ok());
 }
