@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 
 import numpy as np
 import packhorse
@@ -294,3 +295,26 @@ def test_settings_of_a_reader_are_numbers_and_lists_too(tmp_path):
         file["x"], file["y"], file["z"] = np.arange(6), np.arange(6.0), np.zeros(3)
     opened = packhorse.open(tmp_path / "a.h5", read={"datasets": ["/x", "/y"]})
     assert sorted(opened.fields) == ["x", "y"] and opened[5]["x"] == 5
+
+
+def test_folders_that_are_no_dataset_say_what_is(tmp_path):
+    """A folder of tars and tables, a damaged tar among others, and a folder of splits."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "laion"
+    write(tmp_path / "s", [{"__key__": f"{number}", "txt": "t" * 4000} for number in range(9)], samples_per_shard=3)
+    folder.mkdir()
+    for shard in (tmp_path / "s").glob("*.tar"):
+        shutil.copy(shard, folder)
+    pq.write_table(pytest.importorskip("pyarrow").table({"url": ["a"]}), folder / "00000.parquet")
+    with pytest.raises(packhorse.ConfigError, match=r"such as .*laion/\*\.parquet or .*laion/\*\.tar"):
+        packhorse.open(folder)
+    assert len(packhorse.open(f"{folder}/*.tar")) == 9
+    last = folder / "shard-000001.tar"
+    last.write_bytes(last.read_bytes()[:3000])
+    with pytest.raises(packhorse.ContentError, match="open the others alone, or pack the shards"):
+        packhorse.open(f"{folder}/*.tar")
+    splits = tmp_path / "splits"
+    (splits / "train").mkdir(parents=True)
+    (splits / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(packhorse.ConfigError, match=r"open its parts, such as .*splits/train"):
+        packhorse.open(splits)

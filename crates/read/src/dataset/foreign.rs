@@ -5,7 +5,7 @@ use super::shard::{COMPRESSED, Content, Shard, look, main_path, source};
 use crate::cache::{CacheFile, CacheSource};
 use crate::parallel::in_parallel;
 use packhorse_core::{
-    DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
+    DataType, Error, Field, FileStat, Input, Kind, Members, Registry, Result, Schema, SchemaRef, Source, Store,
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
 use packhorse_storage::{Compression, Local, Location, Staging, windowed};
@@ -26,8 +26,10 @@ pub(super) fn shards(
     for (other, path) in ids.zip(paths.iter().skip(1)) {
         let other = other?;
         if other != id {
-            let message = format!("is {other} and others are {id}: open them apart and put the datasets together");
-            return Err(Error::config(message).in_input(path.display()));
+            let error = Error::config(format!("is {other} and others are {id}")).in_input(path.display());
+            let [one, two] = [paths.first().unwrap_or(path), path].map(|path| path.with_file_name(pattern(path)));
+            let hint = format!("open the files of one format, such as {} or {}", one.display(), two.display());
+            return Err(error.hint(hint));
         }
     }
     let source = source(registry, &id, &options.options, options.limits)?;
@@ -42,6 +44,14 @@ pub(super) fn shards(
     let stems = stems(&paths);
     let shards = found.into_iter().zip(stems).filter_map(|(shard, stem)| Some((shard.into_inner()?, stem)));
     Ok(shards.map(|((shard, schema), stem)| (Shard { stem, ..shard }, schema)).collect())
+}
+
+/// The remedy for a damaged file among shards that are opened in place.
+const DAMAGED: &str = "open the others alone, or pack the shards with `on-error=skip`, which keeps what can be read";
+
+/// A pattern of the files with the extension of `path`.
+fn pattern(path: &Path) -> String {
+    path.extension().map_or_else(|| "*".to_owned(), |extension| format!("*.{}", extension.to_string_lossy()))
 }
 
 /// The names of the files, with as many of their folders as tell all of them apart.
@@ -88,7 +98,10 @@ fn shard(
     let bytes = input.len().unwrap_or(0);
     let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
     let digest = Digest::of(format!("{}\n{bytes}\n{mark:?}", path.display()).as_bytes());
-    let (content, kept) = content(&**source, &input, options, &digest).map_err(|e| e.in_input(input.name()))?;
+    let (content, kept) = content(&**source, &input, options, &digest).map_err(|e| match e.kind() {
+        Kind::Content => e.hint(DAMAGED).in_input(input.name()),
+        _ => e.in_input(input.name()),
+    })?;
     let schema = schema(&content);
     let is_kept = kept.is_some();
     let shard = Shard {

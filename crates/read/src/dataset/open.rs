@@ -213,11 +213,27 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
     }
     match found.is_empty() {
         true => {
-            let error = Error::config("holds no shards that this build reads");
-            Err(error.hint("`packhorse pack` makes shards of the files in a folder").in_input(path.display()))
+            let error = Error::config("holds no shards that this build reads").in_input(path.display());
+            let parts = path.join(PARTS);
+            let hint = match store.stat(&parts, true).and_then(|_| store.open(&parts)?.read_all(1 << 20)) {
+                Ok(text) => {
+                    first_part(&text).map(|part| format!("open its parts, such as {}", path.join(part).display()))
+                }
+                Err(_) => None,
+            };
+            Err(error.hint(hint.unwrap_or_else(|| "`packhorse pack` makes shards of the files in a folder".to_owned())))
         }
         false => Ok(found),
     }
+}
+
+/// The document of a folder with a folder for each split, as the `datasets` library of Hugging Face saves a `DatasetDict`.
+const PARTS: &str = "dataset_dict.json";
+
+/// The first split that such a document lists.
+fn first_part(text: &[u8]) -> Option<String> {
+    let splits = serde_json::from_slice::<serde_json::Value>(text).ok()?;
+    splits.get("splits")?.get(0)?.as_str().map(str::to_owned)
 }
 
 /// The shards in a folder, sorted by name.
