@@ -145,6 +145,12 @@ impl MergedColumns {
         Ok(())
     }
 
+    /// Columns whose numbers stand for names in some inputs alone, so that the names are lost, with the first such input.
+    pub(crate) fn lost_classes(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let columns = self.columns.iter().filter(|(_, column)| !column.field.metadata().contains_key(HUGGINGFACE));
+        columns.filter_map(|(name, column)| Some((name.as_str(), column.classes.as_ref()?.1.as_path())))
+    }
+
     /// The columns by name; those that some of `samples` samples lack are nullable.
     pub(crate) fn fields(&self, samples: u64) -> impl Iterator<Item = Field> {
         self.columns

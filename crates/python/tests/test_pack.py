@@ -1513,3 +1513,16 @@ def test_values_that_are_too_long_are_left_out(tmp_path):
                 writer.write({"x": long})
         writer.write({"x": np.ones(2, np.uint8)})
     assert [sample["x"].tolist() for sample in packhorse.open(tmp_path / "shards")] == [[0, 0, 0], [1, 1]]
+
+
+def test_names_of_classes_that_some_tables_lack_are_told(tmp_path):
+    """Numbers of one column stand for names in one table alone: the names are left out, and a warning says so."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    feature = {"info": {"features": {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}}}
+    plain = pa.table({"label": pa.array([0, 1], pa.int64())})
+    (tmp_path / "in").mkdir()
+    pq.write_table(plain.replace_schema_metadata({"huggingface": json.dumps(feature)}), tmp_path / "in" / "0.parquet")
+    pq.write_table(plain, tmp_path / "in" / "1.parquet")
+    with pytest.warns(UserWarning, match=r"label are classes with names in some inputs, such as .*0\.parquet"):
+        packhorse.pack(tmp_path / "in", tmp_path / "out", "parquet")
+    assert packhorse.open(tmp_path / "out").classes == []

@@ -1,5 +1,6 @@
 """Samples that are chosen, and views that keep the choice in a folder."""
 
+import json
 import os
 import pickle
 import shutil
@@ -318,3 +319,13 @@ def test_folders_that_are_no_dataset_say_what_is(tmp_path):
     (splits / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(packhorse.ConfigError, match=r"open its parts, such as .*splits/train"):
         packhorse.open(splits)
+
+
+def test_conditions_look_into_columns_of_json(tmp_path):
+    """A column of objects that JSON lines give is JSON, whatever its name."""
+    lines = [json.dumps({"id": number, "messages": [{"role": ["user", "system"][number % 2], "n": number}]}) for number in range(9)]
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines))
+    packhorse.pack(tmp_path / "chats.jsonl", tmp_path / "shards", "parquet", from_="jsonl")
+    dataset = packhorse.open(tmp_path / "shards")
+    assert len(dataset.where("messages.0.role == 'system'")) == 4
+    assert len(dataset.where("messages.0.n >= 7")) == 2

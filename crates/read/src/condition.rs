@@ -6,7 +6,7 @@ use crate::dataset::no_field;
 use crate::fields::{is_number_in_text, json_at};
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
-use packhorse_core::{DataType, Error, Event, FieldType, Observer, Result, json};
+use packhorse_core::{DataType, Error, Event, Field, FieldType, LOGICAL, Observer, Result, json};
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -275,7 +275,8 @@ impl Term {
         }
         let json = name.match_indices('.').find_map(|(at, _)| {
             let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
-            let is_json = before == "json" || before.ends_with(".json");
+            let of_json = |found: &Field| found.metadata().get(LOGICAL).is_some_and(|said| said == "json");
+            let is_json = before == "json" || before.ends_with(".json") || field(before).is_some_and(of_json);
             (is_json && !path.is_empty() && field(before).is_some()).then(|| (before.to_owned(), path.to_owned()))
         });
         let (field, path) = json.ok_or_else(|| no_field(name, schema))?;

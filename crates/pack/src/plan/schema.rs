@@ -83,6 +83,14 @@ pub(super) fn of(
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
     add_joined(listing, &mut columns, &options.joining, samples)?;
+    for (name, path) in columns.lost_classes() {
+        let text = format!(
+            "the numbers of {name} are classes with names in some inputs, such as {}, and not in all: the names are left out; give the \
+             others the same ClassLabel, or pack them apart",
+            path.display()
+        );
+        observer.event(&Event::Warning(&text));
+    }
     let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
     Ok(DeliveredSchema { schema, decode })
 }

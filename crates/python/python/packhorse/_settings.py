@@ -160,7 +160,7 @@ class Settings(TypedDict, total=False):
     parse_special: bool | Literal["yes", "no"] | None
     """Encode the text of a special token as that token [default: yes for a tokenizer.json, otherwise no]."""
     pattern: Text | None
-    """.tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base [default: inferred from the size of the vocabulary]."""
+    """.tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base or llama3 [default: inferred from the size of the vocabulary]."""
 
     # Arrays and tables as shards.
     chunk: int | None

@@ -59,7 +59,7 @@ impl<'a> AttributeGlobs<'a> {
         OF_LIBRARIES.contains(&name) || self.pytables && OF_PYTABLES.contains(&name)
     }
 
-    /// What is not read, and what globs choose and no sample has. `Config` for a name that no sample has.
+    /// Attributes that are not read, and globs that match none. `Config` for a name that no sample has.
     pub(crate) fn omissions(self) -> Result<Vec<Omission>> {
         let mut found = Vec::new();
         for glob in self.own.idle().chain(self.outer.idle()).filter(|glob| !glob.starts_with('!')) {
@@ -143,7 +143,7 @@ impl SampleWalk<'_> {
         Ok(found)
     }
 
-    /// Notes attributes that are not read: what is damaged there costs nothing.
+    /// Notes attributes that are not read: damage there costs nothing.
     fn note(&mut self, object: &ObjectHeader, list: usize, path: &str) {
         let mut names = Vec::new();
         let _ = attribute::all(self.file, object, &mut |name, _| {

@@ -27,7 +27,7 @@ impl<'a> FlatTokens<'a> {
         let len = known_len(&*input)?;
         if Self::llmc(Arc::clone(&input), length).is_ok() {
             return Err(
-                Error::config("is a file of llm.c, whose header is no tokens").hint("read it with `read=layout=llmc`")
+                Error::config("is a file of llm.c, which begins with a header").hint("read it with `read=layout=llmc`")
             );
         }
         match len.is_multiple_of(dtype.size()) {
