@@ -1526,3 +1526,33 @@ def test_names_of_classes_that_some_tables_lack_are_told(tmp_path):
     with pytest.warns(UserWarning, match=r"label are classes with names in some inputs, such as .*0\.parquet"):
         packhorse.pack(tmp_path / "in", tmp_path / "out", "parquet")
     assert packhorse.open(tmp_path / "out").classes == []
+
+
+@pytest.mark.parametrize("to", ["parquet", "webdataset", "arrow", "hdf5"])
+def test_columns_of_any_nesting_as_json(tmp_path, to):
+    """Chats with missing parts, which no column of lists holds, are kept whole as JSON."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    calls = [{"name": "f", "arguments": {"x": 0.1, "n": 2**63 - 1}}]
+    chats = [
+        [{"role": "user", "content": 'é "q"\n', "tool_calls": None}, {"role": "assistant", "content": None, "tool_calls": calls}],
+        [],
+        None,
+        [{"role": "user", "content": "", "tool_calls": []}],
+    ]
+    table = pa.table({"id": list(range(4)), "messages": chats, "scores": pa.array([[("a", 1.5)], [], None, [("b", 1e30)]], pa.map_(pa.string(), pa.float32()))})
+    pq.write_table(table, tmp_path / "chats.parquet")
+    with pytest.raises(packhorse.UnsupportedError, match='read="json=NAME"'):
+        packhorse.pack(tmp_path / "chats.parquet", tmp_path / "refused", to)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ends = ".json" if to == "webdataset" else ""
+        names = [f"{name}={name}{ends}" for name in ("messages", "scores") if ends]
+        packhorse.pack(tmp_path / "chats.parquet", tmp_path / "out", to, from_="parquet", read="json=messages,scores", field=names)
+    dataset = packhorse.open(tmp_path / "out")
+    found = [sample.get(f"messages{ends}") for sample in dataset]
+    assert [None if text is None else json.loads(text) for text in found] == chats
+    scores = [sample.get(f"scores{ends}") for sample in dataset]
+    assert [text and json.loads(text) for text in scores] == [{"a": 1.5}, {}, None, {"b": 1e30}]
+    assert len(dataset.where(f"messages{ends}.1.tool_calls.0.arguments.n == {2**63 - 1}")) == 1
+    with pytest.raises(packhorse.ConfigError, match="did you mean messages"):
+        packhorse.open(tmp_path / "chats.parquet", read={"json": "mesages"})

@@ -1,6 +1,7 @@
 //! Converts the columns of a file to the canonical columns of core's `FieldType`. Sinks use the same conversion for the
 //! rows that they are given in other Arrow types.
 
+use crate::json_text;
 use crate::mapping::{MappedColumn, Mapping};
 use crate::temporal;
 use arrow_array::cast::AsArray;
@@ -32,6 +33,9 @@ pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len
 }
 
 fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
+    if column.json {
+        return json_text::texts(array);
+    }
     let mut array = Arc::clone(array);
     for (depth, part) in column.path.iter().enumerate() {
         if let Some(paths) = column.paths.filter(|_| depth + 1 == column.path.len()) {
@@ -50,7 +54,9 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?).map_err(|e| match e.kind() {
         Kind::Content => e.hint("write the file again"),
-        _ => e.hint("fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`"),
+        _ => e
+            .hint("fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`")
+            .hint("`read=json=NAME`, with `from` the format, reads a column as JSON"),
     })?;
     if !column.field.is_nullable() && array.null_count() > 0 {
         return Err(match column.field.name() == KEY {

@@ -31,8 +31,8 @@
 //!   (default), `none`, `snappy`; for Arrow `none` (default), `zstd`, `lz4`; `level` of zstd, default 3;
 //!   `tensor-ext=on`: tensors as `arrow.fixed_shape_tensor`, which Hugging Face's `load_dataset` refuses; Arrow's
 //!   `stream=on`: the stream format. Class names for the field `cls` come from the schema's metadata
-//!   `packhorse.classes`, a JSON list. Options of the sources: `columns`, comma-separated globs; `unread`, fields that
-//!   are delivered as null, one per line; `unsupported`: `fail` (default) or `skip`.
+//!   `packhorse.classes`, a JSON list. Options of the sources: `columns`, comma-separated globs; `json`, comma-separated
+//!   columns that are read as JSON text; `unread`, fields that are delivered as null, one per line; `unsupported`: `fail` (default) or `skip`.
 //! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split,
 //!   nullable ragged tensors in a form that pyarrow reads correctly; 3 (Parquet only), row groups are encoded in pieces of
 //!   8 MB (32 MB with blobs), so that pages of larger groups may end at other rows; 5 (Parquet only), elements of tensors with `tensor-ext` may be
@@ -53,6 +53,7 @@ mod groups;
 mod huggingface;
 mod index;
 mod ipc;
+mod json_text;
 mod locate;
 mod mapping;
 mod note;

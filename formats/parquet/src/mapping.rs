@@ -21,12 +21,14 @@
 //! with nullable parts are null: these are refused when they occur.
 
 use crate::huggingface;
+use crate::json_text;
 use crate::note::Note;
 use crate::options::ColumnSelection;
 use crate::stored_schema::{fits, image_parts};
 use crate::temporal;
 use packhorse_core::{
-    CLASSES, DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, UNTYPED, with_metadata,
+    CLASSES, DataType, Error, Field, FieldType, KEY, LOGICAL, NUMPY, Omission, Result, Schema, SchemaRef, UNTYPED,
+    with_metadata,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub(crate) struct MappedColumn {
     pub(crate) strict: bool,
     /// Whether the column is not decoded: all values are null.
     pub(crate) unread: bool,
+    /// Whether its values are read as JSON text.
+    pub(crate) json: bool,
     /// The position of the paths beside the bytes of pictures: a picture that has a path alone is refused.
     pub(crate) paths: Option<usize>,
 }
@@ -92,6 +96,10 @@ impl Mapping {
                 found.refuse(field.name(), field.data_type(), &why, root)?;
                 continue;
             }
+            if choice.is_json(field.name()) {
+                found.columns.push(as_json(field, root)?);
+                continue;
+            }
             match note.and_then(|note| note.field(field.name())).filter(|wanted| fits(field, wanted)) {
                 Some(wanted) => found.columns.push(noted(field, wanted, root)?),
                 None => derive(field, ColumnPath::root(root), &mut found)?,
@@ -106,6 +114,7 @@ impl Mapping {
         found.retain(|column| !faulty.iter().any(|faulty| faulty.field == *column.field.name()));
         found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(MappedColumn::forget);
         let empty = omitted.iter().filter(|omission| omission.empty).map(|omission| omission.field.as_str());
+        choice.check_json(file)?;
         choice.check(found.iter().map(|column| column.field.name().as_str()).chain(empty))?;
         let mut columns: Vec<MappedColumn> =
             found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
@@ -146,6 +155,16 @@ fn order(column: &MappedColumn) -> (bool, &str) {
     (column.field.name() != KEY, column.field.name())
 }
 
+/// A column that is read as JSON text.
+fn as_json(file: &Field, root: usize) -> Result<MappedColumn> {
+    if let Some(why) = json_text::refused(file.data_type()) {
+        return Err(Error::unsupported(format!("column {} can't be JSON: {why}", file.name())).in_field(file.name()));
+    }
+    let field = with_metadata(FieldType::Text.field(file.name(), file.is_nullable()), LOGICAL, "json");
+    let (kind, path) = (FieldType::Text, Vec::new());
+    Ok(MappedColumn { field, kind, root, path, strict: false, unread: false, json: true, paths: None })
+}
+
 /// A column that our sink wrote.
 fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
     let kind = FieldType::of(wanted)?;
@@ -153,7 +172,7 @@ fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
         FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
-    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false, paths: None })
+    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false, json: false, paths: None })
 }
 
 /// The place of a column or of a part of a struct.
@@ -247,7 +266,16 @@ impl Found<'_> {
         if self.choice.is_unread(name) {
             let field = FieldType::Blob.field(name, true);
             let (kind, path) = (FieldType::Blob, Vec::new());
-            self.columns.push(MappedColumn { field, kind, root, path, strict: false, unread: true, paths: None });
+            self.columns.push(MappedColumn {
+                field,
+                kind,
+                root,
+                path,
+                strict: false,
+                unread: true,
+                json: false,
+                paths: None,
+            });
         } else if self.choice.wants_within(name) {
             let why = format!("of type {data_type} {why}");
             if !self.choice.skip {
@@ -288,7 +316,16 @@ fn column(
         field = with_metadata(field, key, &value);
     }
     let strict = place.nullable + usize::from(file.is_nullable()) > 1;
-    Ok(MappedColumn { field, kind, root: place.root, path: place.path, strict, unread: false, paths: None })
+    Ok(MappedColumn {
+        field,
+        kind,
+        root: place.root,
+        path: place.path,
+        strict,
+        unread: false,
+        json: false,
+        paths: None,
+    })
 }
 
 fn is_extension(field: &Field) -> bool {

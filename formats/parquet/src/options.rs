@@ -1,7 +1,7 @@
 //! The options of sinks and sources.
 
 use globset::{Glob, GlobMatcher};
-use packhorse_core::{Error, KEY, Options, Result};
+use packhorse_core::{Error, KEY, Options, Result, Schema, nearest, some_of};
 use parquet::basic::{Compression, ZstdLevel};
 use std::collections::BTreeSet;
 
@@ -70,6 +70,8 @@ pub(crate) struct ColumnSelection {
     fields: Option<BTreeSet<String>>,
     /// Fields that are dropped later: they are delivered as null blobs without decoding.
     unread: BTreeSet<String>,
+    /// Columns that are read as JSON text.
+    json: BTreeSet<String>,
     /// Leaves out unsupported columns instead of refusing the file.
     pub(crate) skip: bool,
 }
@@ -77,13 +79,15 @@ pub(crate) struct ColumnSelection {
 impl ColumnSelection {
     /// From the options of a source.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["columns", "unread", "unsupported"])?;
+        options.only(&["columns", "json", "unread", "unsupported"])?;
         let skip = options.choose("unsupported", &[("fail", false), ("skip", true)])?;
         let globs = options.get("columns").map(|list| {
             list.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(matcher).collect::<Result<Vec<_>>>()
         });
         let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
-        Ok(Self { globs: globs.transpose()?, only: None, fields: None, unread, skip })
+        let json = options.get("json").unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+        let json = json.map(str::to_owned).collect();
+        Ok(Self { globs: globs.transpose()?, only: None, fields: None, unread, json, skip })
     }
 
     /// The same selection with only the field `name`, to test whether it can be read.
@@ -104,6 +108,23 @@ impl ColumnSelection {
     /// Whether the field `name` is dropped once it is delivered.
     pub(crate) fn is_unread(&self, name: &str) -> bool {
         self.unread.contains(name)
+    }
+
+    /// Whether the column `name` of the file is read as JSON text.
+    pub(crate) fn is_json(&self, name: &str) -> bool {
+        name != KEY && self.json.contains(name)
+    }
+
+    /// Refuses the name of a column to read as JSON that the file lacks.
+    pub(crate) fn check_json(&self, file: &Schema) -> Result<()> {
+        let has = |name: &&String| file.field_with_name(name).is_ok();
+        let Some(name) = self.json.iter().find(|name| !has(name)) else { return Ok(()) };
+        let known: Vec<&str> = file.fields().iter().map(|field| field.name().as_str()).collect();
+        let error = Error::config(format!("`json`: there is no column {name}; there are {}", some_of(&known)));
+        Err(match nearest(name, known) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error,
+        })
     }
 
     /// Whether the column `name` is selected: a glob matches it, or there are no globs.
