@@ -361,9 +361,13 @@ fn packed(known: &Column, field: &Field) -> Error {
         format!("field {name} has units, scale or fill values {here} here and {there} in {}", known.first.display());
     // Units stay where values are unpacked.
     let units = |notes: &str| serde_json::from_str::<Value>(notes).unwrap_or_default().get("units").cloned();
-    let error = match units(&here) == units(&there) {
-        true => Error::content(message).hint("NetCDF: unpack it with `from=hdf5` `read=scale=apply`"),
-        false => Error::content(message),
+    let is_time = |notes: &str| units(notes).and_then(|units| Some(units.as_str()?.contains(" since "))) == Some(true);
+    let error = match (units(&here) == units(&there), is_time(&here) && is_time(&there)) {
+        (true, _) => Error::content(message).hint("NetCDF: unpack it with `from=hdf5` `read=scale=apply`"),
+        (false, true) => {
+            Error::content(message).hint("NetCDF: make times of both with `from=hdf5` `read=times=decode`")
+        }
+        (false, false) => Error::content(message),
     };
     error.hint(format!("`drop={name}` leaves it out"))
 }

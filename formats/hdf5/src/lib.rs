@@ -96,7 +96,7 @@
 //! of characters become text, and what xarray marks as Booleans becomes Booleans. Numbers stay as stored, and the
 //! field's metadata [`PACKED`](packhorse_core::PACKED) holds their `scale_factor`, `add_offset`, `_FillValue`,
 //! `missing_value`, `units` and `calendar`; `scale=apply` unpacks them to floats with NaN for missing values, as xarray
-//! does. NetCDF-3 is another format and refused.
+//! does, and `times=decode` makes times of numbers since a date. NetCDF-3 is another format and refused.
 //!
 //! # Options
 //!
@@ -115,6 +115,7 @@
 //! | `attributes` | with `groups`: globs of the attributes that are fields; of groups around the samples with their path (`/data/*`) | none |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
 //! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
+//! | `times` | NetCDF-4: `decode` makes NumPy's `datetime64[us]` of numbers since a date (NaT for missing values), `keep` leaves them as numbers | `keep` |
 //! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`), `blob` as blobs of any length, without the padding; single ones of a group are blobs with `bytes` too | `utf-8` |
 //! | `expansion` | `any`: no limit on the ratio of decoded size to file size | `bounded` |
 //!

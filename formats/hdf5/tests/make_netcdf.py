@@ -137,6 +137,45 @@ def xarrays():
     say("square.nc", x, ["w"], dimension="x")
 
 
+def times():
+    """Numbers since a date, as xarray decodes them; other units stay numbers."""
+    with netCDF4.Dataset(DIR / "times.nc", "w") as f:
+        f.set_auto_maskandscale(False)
+        f.createDimension("time", None)
+        f.createDimension("two", 2)
+
+        def variable(name, dtype, values, dims=("time",), fill=None, **attributes):
+            v = f.createVariable(name, dtype, dims, fill_value=fill)
+            v.setncatts(attributes)
+            v[:] = values
+
+        steps = np.arange(N)
+        variable("time", "i8", steps * 6, units="hours since 2019-01-01", calendar="proleptic_gregorian")
+        variable("era5", "i4", 1043136 + steps, units="hours since 1900-01-01 00:00:00.0", calendar="gregorian")
+        variable("halves", "f8", steps / 2, units="days since 2000-2-29 12:30:15.25", calendar="standard")
+        variable("small", ">i2", -steps, units="seconds since 1970-01-01T00:00:00Z")
+        variable("zone", "f4", steps, units="minutes since 1999-12-31 18:00:00 -6:00")
+        variable("missing", "i4", np.where(steps % 3, steps, -9), fill=-9, units="days since 1958-01-01")
+        variable("gone", "f8", np.where(steps % 5, steps * 1.0, np.nan), units="milliseconds since 2020-06-01")
+        variable("packed", "i2", steps, units="hours since 2021-01-01", scale_factor=0.25, add_offset=3.0)
+        variable("bounds", "u4", np.stack([steps, steps + 1], 1), dims=("time", "two"), units="days since 2001-01-01")
+        variable("speed", "f4", steps, units="m s-1")
+    with xr.open_dataset(DIR / "times.nc", decode_coords=False, decode_timedelta=False, engine="netcdf4") as data:
+        values = {key: variable.values for key, variable in data.variables.items()}
+    is_time = {key: value.dtype.kind == "M" for key, value in values.items()}
+    assert sorted(key for key in values if not is_time[key]) == ["speed"], is_time
+    fields = {key: [one(v) for v in (value.astype("M8[us]") if is_time[key] else value)] for key, value in values.items()}
+    say("times.nc", fields, scale="apply", times="decode")
+    kept, _ = read("times.nc", "time", False)
+    say("times.nc", fields | {key: kept[key] for key in kept if not is_time[key]}, times="decode")
+    with netCDF4.Dataset(DIR / "noleap.nc", "w") as f:
+        f.createDimension("time", 4)
+        time = f.createVariable("time", "f8", ("time",))
+        time.units, time.calendar, time[:] = "days since 2000-01-01", "noleap", np.arange(4)
+    say("noleap.nc", {"time": [one(np.float64(v)) for v in range(4)]})
+    say("noleap.nc", error="calendar noleap", times="decode")
+
+
 def classic():
     for kind in ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]:
         with netCDF4.Dataset(DIR / f"{kind}.nc", "w", format=kind) as f:
@@ -148,4 +187,5 @@ def classic():
 packed()
 grows()
 xarrays()
+times()
 classic()

@@ -60,6 +60,15 @@ fn columns_of_different_scales_are_not_merged() {
 }
 
 #[test]
+fn times_since_other_dates_name_what_makes_one_column_of_them() {
+    let since = |units: &str| with_metadata(tensor(&[2]), PACKED, &format!("{{\"units\":\"{units}\"}}"));
+    let hint =
+        |a: &str, b: &str| join_all(&[since(a), since(b)], Shapes::Equal).unwrap_err().hints().unwrap().to_owned();
+    assert!(hint("hours since 2019-01-01", "hours since 2020-01-01").contains("times=decode"));
+    assert!(!hint("hours since 2019-01-01", "m").contains("times=decode"));
+}
+
+#[test]
 fn the_type_that_the_hint_names_holds_the_numbers_of_both() {
     for (a, b, wanted) in [
         (DataType::Int32, DataType::Int64, Some("i64")),

@@ -14,6 +14,7 @@ mod blosc;
 mod blosclz;
 mod btree_v1;
 mod btree_v2;
+mod cf_time;
 mod chunk_index;
 mod dataset;
 mod dataset_walk;

@@ -42,6 +42,8 @@ pub(crate) struct NetcdfOptions {
     pub(crate) dimension: Option<String>,
     /// Whether packed values are unpacked.
     pub(crate) unpack: bool,
+    /// Whether numbers since a date become times.
+    pub(crate) times: bool,
 }
 
 /// The dimension if `object` is a dimension scale.
@@ -69,9 +71,13 @@ pub(crate) fn records(
     let found = std::mem::take(&mut walk.found);
     let numbered = walk.dimensions.values().any(|dimension| dimension.id.is_some());
     let named = || Ok::<_, Error>(find(file, root, "_NCProperties")?.is_some());
-    let asked = reading.dimension.is_some() || reading.unpack;
+    let asked = reading.dimension.is_some() || reading.unpack || reading.times;
     if walk.dimensions.is_empty() && asked {
-        let option = if reading.unpack { "scale" } else { "dimension" };
+        let option = match reading {
+            NetcdfOptions { unpack: true, .. } => "scale",
+            NetcdfOptions { times: true, .. } => "times",
+            _ => "dimension",
+        };
         let message = format!("option {option} is about NetCDF files, and this one has no dimension scales");
         return Err(Error::config(message));
     }
@@ -186,6 +192,12 @@ fn variable(file: &H5File<'_>, mut found: FoundDataset, reading: &NetcdfOptions)
                 *made = field_type(&leaf.datatype, &leaf.dims).map_err(Error::unsupported)?;
             }
             _ => {
+                let times = if reading.times { packing.times(&leaf.datatype) } else { Ok(None) };
+                if let Some(times) = times.map_err(|e| e.context(format_args!("variable {}", found.path)))? {
+                    *made = field_type(&times.becomes(), &leaf.dims).map_err(Error::unsupported)?;
+                    leaf.unpack = Some(times);
+                    continue;
+                }
                 leaf.unpack = reading.unpack.then(|| packing.unpacker(&leaf.datatype)).flatten();
                 if let Some(unpack) = &leaf.unpack {
                     *made = field_type(&unpack.becomes(), &leaf.dims).map_err(Error::unsupported)?;

@@ -6,6 +6,7 @@
 //! only, 4 bytes for integers of up to 2 bytes and for 4-byte floats. Each step is rounded to that width, as in xarray.
 
 use super::attribute::{Attribute, Number, find, numbers, text_attribute};
+use super::cf_time::{MICROSECONDS, TimeUnit};
 use super::file::H5File;
 use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
@@ -35,6 +36,8 @@ pub(crate) struct Unpacker {
     offset: Option<f64>,
     /// Bytes per unpacked float.
     width: u32,
+    /// What the values stand for, if they are decoded to times.
+    time: Option<TimeUnit>,
 }
 
 impl Packing {
@@ -100,7 +103,33 @@ impl Packing {
         let width = self.width(&datatype);
         let all = self.fills.iter().flat_map(|(_, found)| found.numbers());
         let fills = all.map(|fill| same_bits(fill, &datatype)).collect();
-        Some(Unpacker { datatype, fills, scale, offset, width })
+        Some(Unpacker { datatype, fills, scale, offset, width, time: None })
+    }
+
+    /// The decoder of the times that values of `datatype` stand for; `None` if they are other numbers.
+    ///
+    /// Errors: `Unsupported` for a calendar that NumPy's times lack.
+    pub(crate) fn times(&self, datatype: &Datatype) -> Result<Option<Unpacker>> {
+        let text = |name| self.units.iter().find(|(other, _)| *other == name).map(|(_, text)| text.as_str());
+        let time = text("units").map(|units| TimeUnit::of(units, text("calendar"))).transpose()?.flatten();
+        let numbers = || match datatype {
+            Datatype::Integer { size: 1..=8, signed, .. } => {
+                let signed = self.unsigned.map_or(*signed, |unsigned| !unsigned);
+                Some(Datatype::Integer { size: datatype.size(), signed, big: false })
+            }
+            Datatype::Float { size: 4 | 8, .. } => Some(datatype.clone()),
+            _ => None,
+        };
+        let Some((time, datatype)) = time.and_then(|time| Some((time, numbers()?))) else { return Ok(None) };
+        let unpacker = self.unpacker(&datatype).unwrap_or(Unpacker {
+            datatype,
+            fills: Vec::new(),
+            scale: None,
+            offset: None,
+            width: 8,
+            time: None,
+        });
+        Ok(Some(Unpacker { time: Some(time), ..unpacker }))
     }
 
     /// Bytes per float for unpacked values of `datatype`.
@@ -135,20 +164,37 @@ impl Packing {
 impl Unpacker {
     /// The datatype of unpacked values.
     pub(crate) fn becomes(&self) -> Datatype {
+        if self.time.is_some() {
+            return Datatype::Opaque { size: 8, numpy: Some(MICROSECONDS.to_owned()) };
+        }
         Datatype::Float { size: self.width, big: false }
     }
 
-    /// Unpacks little-endian elements.
-    pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
-        let values = numbers(&self.datatype, bytes).into_iter().map(|value| self.one(value));
-        match self.width {
+    /// Unpacks little-endian elements. `Content` for times beyond the calendar.
+    pub(crate) fn apply(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let values = numbers(&self.datatype, bytes).into_iter();
+        if let Some(time) = self.time {
+            let is_packed = self.scale.is_some() || self.offset.is_some();
+            let number = |value| if is_packed { Number::Float(self.one(value)) } else { value };
+            let mut times = Vec::with_capacity(bytes.len());
+            for value in values {
+                times.extend(time.time(number(value), self.is_fill(value))?.to_le_bytes());
+            }
+            return Ok(times);
+        }
+        let values = values.map(|value| self.one(value));
+        Ok(match self.width {
             4 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
             _ => values.flat_map(f64::to_le_bytes).collect(),
-        }
+        })
+    }
+
+    fn is_fill(&self, value: Number) -> bool {
+        self.fills.iter().any(|fill| equal(*fill, value))
     }
 
     fn one(&self, value: Number) -> f64 {
-        if self.fills.iter().any(|fill| equal(*fill, value)) {
+        if self.is_fill(value) {
             return f64::NAN;
         }
         // Rounding an f64 product or sum of two f32 to f32 equals the f32 operation.

@@ -76,14 +76,15 @@ impl FoundGroups {
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets", "groups", "attributes", "dimension", "scale", "text", "expansion"])?;
+        options.only(&["datasets", "groups", "attributes", "dimension", "scale", "times", "text", "expansion"])?;
         let globs = |name| {
             let globs = options.get(name).unwrap_or_default().split(',').map(str::trim);
             globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect::<Vec<_>>()
         };
-        if let (Some(_), Some(name)) =
-            (options.get("groups"), ["dimension", "scale"].into_iter().find(|name| options.get(name).is_some()))
-        {
+        if let (Some(_), Some(name)) = (
+            options.get("groups"),
+            ["dimension", "scale", "times"].into_iter().find(|name| options.get(name).is_some()),
+        ) {
             return Err(Options::refuse(name, "is about rows, and with `groups` each group is a sample"));
         }
         if let (Some(_), None) = (options.get("attributes"), options.get("groups")) {
@@ -97,6 +98,7 @@ impl Hdf5Source {
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: options.choose("scale", &[("keep", false), ("apply", true)])?,
+                times: options.choose("times", &[("keep", false), ("decode", true)])?,
             },
             text: options.choose("text", &TEXTS)?,
             expansion: Expansion::parse(options)?,

@@ -217,7 +217,7 @@ impl FieldReader {
         let cells = self.cells(file, from, to)?;
         let datatype = self.datatype().clone();
         let (bytes, datatype) = match &self.unpack {
-            Some(unpack) => (Buffer::from(unpack.apply(&cells)), unpack.becomes()),
+            Some(unpack) => (Buffer::from(unpack.apply(&cells)?), unpack.becomes()),
             None => (widened(&datatype, &cells).map_or(cells, Buffer::from), datatype),
         };
         let size = width(&datatype);
