@@ -33,7 +33,7 @@ pub(crate) struct TimeUnit {
 }
 
 impl TimeUnit {
-    /// Of a variable's attributes; `None` if these are no times.
+    /// Of a variable's attributes; `None` if these are not those of times.
     ///
     /// Errors: `Unsupported` for a calendar whose days NumPy's times lack.
     pub(crate) fn of(units: &str, calendar: Option<&str>) -> Result<Option<Self>> {
