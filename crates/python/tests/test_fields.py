@@ -1133,3 +1133,18 @@ def test_fields_that_a_tar_has_under_other_names(tmp_path):
     assert [row.tolist() for row in batch["objects%2fboxes.npy"]] == boxes
     shown = subprocess.run([sys.executable, "-m", "packhorse", "stat", tmp_path / "shards"], capture_output=True, text=True, check=True)
     assert "read as image" in shown.stdout and "read as objects%2fboxes.npy" in shown.stdout
+
+
+def test_boxes_of_pictures_without_objects(tmp_path):
+    """Lists of lists without one have the length of those that others have, as detectors want it."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    boxes = [[[float(row), 1.0, 2.0, 3.0]] * (row % 3) for row in range(40)]
+    for kind in (pa.list_(pa.list_(pa.float32(), 4)), pa.list_(pa.list_(pa.float32()))):
+        pq.write_table(pa.table({"boxes": pa.array(boxes, kind)}), tmp_path / "t.parquet")
+        dataset = packhorse.open(tmp_path / "t.parquet")
+        for batch in dataset.loader(4, fields=[packhorse.Ragged("boxes")], shuffle="full"):
+            assert {row.shape[1] for row in batch["boxes"]} == {4}
+        found = dataset.batch(range(40), [packhorse.Ragged("boxes")])["boxes"]
+        assert [row.tolist() for row in found] == boxes
+        empty = dataset.subset(range(0, 40, 3)).batch([0, 1], [packhorse.Ragged("boxes")])["boxes"]
+        assert [row.shape for row in empty] == [(0, 0)] * 2, "no sample of the view has a box"

@@ -31,6 +31,8 @@ pub(crate) enum FieldDecoder {
         rank: usize,
         encoded: Option<Encoded>,
         fixed: Option<Vec<i32>>,
+        /// The length that the inner lists of the first samples have, which an empty list of lists does not tell.
+        inner: Option<i32>,
     },
     /// Texts in a list, as the JSON of that list.
     Texts { encoded: Option<Encoded> },
@@ -201,7 +203,7 @@ impl FieldDecoder {
                     false => error,
                 })
             }
-            FieldDecoder::Ragged { parts, rank, encoded, fixed, .. } => {
+            FieldDecoder::Ragged { parts, rank, encoded, fixed, inner, .. } => {
                 let shape = if *rank < 2 { &mut [] } else { shape };
                 let parts = parts.map(|parts| parts as i32);
                 if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
@@ -213,7 +215,13 @@ impl FieldDecoder {
                     match fixed {
                         Some(fixed) => numbers(fixed.iter().copied().chain(parts), shape),
                         None if shape.is_empty() => {}
-                        None => numbers(shape_in(array, row, *rank)?.into_iter().chain(parts), shape),
+                        None => {
+                            let mut found = shape_in(array, row, *rank)?;
+                            if let ([0, last], Some(inner)) = (found.as_mut_slice(), inner) {
+                                *last = *inner;
+                            }
+                            numbers(found.into_iter().chain(parts), shape);
+                        }
                     }
                     fit(&bytes_of(&*elements(array, row)?)?, out)
                 })

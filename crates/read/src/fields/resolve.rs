@@ -307,7 +307,7 @@ impl Look<'_> {
         };
         let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
             let Elements { data_type: element, parts } = Elements::of(field, element);
-            Ok(FieldDecoder::Ragged { width: width(&element)?, element, parts, rank, encoded, fixed })
+            Ok(FieldDecoder::Ragged { width: width(&element)?, element, parts, rank, encoded, fixed, inner: None })
         };
         match (kind, &held) {
             (FieldKind::Auto, FieldType::Tensor { element: DataType::Utf8View, .. }) if encoded.is_some() => {
@@ -329,6 +329,14 @@ impl Look<'_> {
                 ragged(element, *rank, encoded, None)
             }
             (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded, None),
+            (FieldKind::Ragged, FieldType::List { element, depth: 2 }) if encoded.is_none() => {
+                let shape = (self.known.shape)(self.column, 2)?;
+                let mut decoder = ragged(element, 2, None, None)?;
+                if let FieldDecoder::Ragged { inner, .. } = &mut decoder {
+                    *inner = shape.and_then(|shape| i32::try_from(*shape.last()?).ok());
+                }
+                Ok(decoder)
+            }
             (FieldKind::Ragged, FieldType::List { element, depth }) => ragged(element, *depth, encoded, None),
             // The arrays of other samples may have other shapes.
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
