@@ -3,8 +3,8 @@
 //! `file` reads bytes; `object_header` and `group` parse the structures at an address; `chunk_index` (with `btree_v1`,
 //! `btree_v2`, `fixed_array`, `extensible_array`) locates chunks; `filter` (with `inflate` and the compressors' formats)
 //! and `dataset` decode them. `dataset_walk` finds the datasets of third-party files, `leaf_member` and `element` map them
-//! to fields, `values` reads the fields. Where groups are samples, `group_search`
-//! finds them, `group_walk` their values, and `group_table` reads these.
+//! to fields, `values` reads the fields. `netcdf` applies NetCDF's conventions with `packed` and `cf_time`. Where groups are samples,
+//! `group_search` finds them, `group_walk` and `group_attributes` their values, and `group_table` reads these.
 
 mod attribute;
 mod axis;
