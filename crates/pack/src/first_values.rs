@@ -40,7 +40,10 @@ pub(crate) fn first_values(kind: &FieldType, numpy: Option<&str>, column: &Array
             let values = inner(column, row)?;
             Some(format!("{} {}[{}]", left.listed(&values), name(element), values.len()))
         }
-        FieldType::List { .. } => Some(format!("{} {kind}", left.listed(&inner(column, row)?))),
+        FieldType::List { element, .. } => {
+            let kind = kind.to_string().replacen(&element.to_string(), &name(element), 1);
+            Some(format!("{} {kind}", left.listed(&inner(column, row)?)))
+        }
     }
 }
 
@@ -92,6 +95,9 @@ impl First<'_> {
             DataType::Utf8 => text(values.as_string::<i32>().value(at)),
             DataType::FixedSizeBinary(_) => {
                 let bytes = values.as_fixed_size_binary().value(at);
+                if self.numpy.is_some_and(|kind| kind.starts_with("|S")) {
+                    return text(String::from_utf8_lossy(bytes).trim_end_matches('\0'));
+                }
                 self.numpy.and_then(|kind| of_numpy(kind, bytes)).unwrap_or_else(|| bytes.escape_ascii().to_string())
             }
             _ => "?".to_owned()
@@ -163,7 +169,7 @@ mod tests {
         texts.append_value([Some("a\nb"), Some("a text of more than twenty characters"), None]);
         let column: ArrayRef = Arc::new(texts.finish());
         let shown = first_values(&kind(&column), None, &column, 0).unwrap();
-        assert_eq!(shown, r#"["a\nb", "a text of more than "…, null] Utf8View[3]"#);
+        assert_eq!(shown, r#"["a\nb", "a text of more than "…, null] text[3]"#);
         let column: ArrayRef = Arc::new(Float32Array::from(vec![1.0]));
         assert_eq!(first_values(&kind(&column), None, &column, 0), None);
     }

@@ -89,10 +89,10 @@ fn decoded(registry: &Registry, format: &dyn Format, name: &str, bytes: &[u8]) -
     let rows = Rows::try_new(Arc::new(schema), vec![column]).ok()?;
     let arrays = codec.decode(name, &rows, &fields).ok()?;
     let rows = Rows::try_new(Arc::new(Schema::new(fields)), arrays).ok()?;
-    let mut values = Preview::new(registry, &rows, 0, 0).ok()?.fields.into_iter();
-    match codec.is_archive(name) {
-        false => values.next().map(|(_, value)| value),
-        true => Some(values.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ")),
+    let values = Preview::new(registry, &rows, 0, 0).ok()?.fields;
+    match values.as_slice() {
+        [(_, value)] if !codec.is_archive(name) => Some(value.clone()),
+        _ => Some(values.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -855,6 +855,15 @@ def test_workers_that_read_the_same_are_told(numbers):
         (found,) = passes(Own(place=(0, 2)), 1)
         assert found[2:] == [[], []], found
 
+        class Divided(Own):
+            def __iter__(self):
+                worker = torch.utils.data.get_worker_info()
+                self.loader = dataset.subset(range(worker.id, len(dataset), 2)).loader(8, fields=["cls"])
+                return super().__iter__()
+
+        (found,) = passes(Divided(), 1)
+        assert found[2:] == [[], []], found
+
         from packhorse.torch import TorchLoader
 
         class Told(TorchLoader):
@@ -865,14 +874,19 @@ def test_workers_that_read_the_same_are_told(numbers):
                         pass
                 yield [str(warning.message) for warning in told]
 
-        def told(*, epochs=False, **settings):
+        def told(set_epoch=None, **settings):
             loader = Told(dataset.loader(8, fields=["cls"], **settings))
-            if epochs:
-                loader.set_epoch(1)
-            return ["same order of samples" in text for _, second in [passes(loader)] for worker in second for text in worker]
+            warnings.simplefilter("always")
+            data, found = DataLoader(loader, batch_size=None, num_workers=2), []
+            for epoch in range(2):
+                if set_epoch is not None:
+                    set_epoch(loader, epoch)
+                found += ["same order of samples" in text for worker in data for text in worker]
+            return found
 
-        assert told(shuffle="full") == [True]
-        assert told(shuffle="full", epochs=True) == told(shuffle="sequential") == []
+        assert told(shuffle="full") == told(lambda loader, epoch: loader.set_epoch(1), shuffle="full") == [True]
+        assert told(lambda loader, epoch: loader.set_epoch(epoch), shuffle="full") == []
+        assert told(lambda loader, epoch: loader.loader.set_epoch(epoch), shuffle="full") == told(shuffle="sequential") == []
         """,
         numbers._place,
     )

@@ -60,6 +60,18 @@ impl FirstValues<'_> {
     }
 }
 
+impl FirstValues<'_> {
+    /// The length of the inner lists of the first list of lists of a column that has any.
+    pub(crate) fn inner_length(&self, column: usize) -> Result<Option<usize>> {
+        let mut found = None;
+        self.show(column, |value| {
+            found = shape_of(value, 2).filter(|shape| !shape.contains(&0)).and_then(|shape| shape.last().copied());
+            Ok(found.is_some())
+        })?;
+        Ok(found)
+    }
+}
+
 /// See [`FirstValues::show`].
 fn search(
     reader: &Reader,

@@ -106,7 +106,9 @@ impl SampleWork {
             };
             let shape = |column, rank| values.usual_shape(column, rank);
             let (schema, registry) = (dataset.schema(), dataset.registry());
-            let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
+            let inner = |column| values.inner_length(column);
+            let (shape, inner, limits) = (&shape, &inner, options.limits);
+            let known = FieldContext { schema, first: &first, shape, inner, registry, limits };
             collate(&fields, &known, options, Arc::clone(&counters))
         });
         let collate = collate.map_err(|e| match (e.input(), dataset.shards().first()) {
@@ -142,9 +144,8 @@ impl SampleWork {
                 let value = columns.get(column).and_then(|column| stream.first(column));
                 Ok(value.and_then(|value| look(&value).err()))
             };
-            let shape = |_, _| Ok(None);
-            let known =
-                FieldContext { schema: &schema, first: &first, shape: &shape, registry, limits: options.limits };
+            let (shape, inner, limits) = (&|_, _| Ok(None), &|_| Ok(None), options.limits);
+            let known = FieldContext { schema: &schema, first: &first, shape, inner, registry, limits };
             collate(&fields, &known, options, options.counters.clone().unwrap_or_default())
         })?;
         let config = config(&collate, 0, options);

@@ -216,6 +216,17 @@ def others():
     fields = {"rgb": rgb, "x": [hexed(np.int64(i)) for i in range(3)]}
     print(json.dumps({"file": "frames.h5", "options": {"text": "blob"}, "error": "", "fields": fields}))
 
+    # Strings that end at a zero byte, as PyTables writes all of its own: bytes may hold zeros.
+    ended = h5py.h5t.C_S1.copy()
+    ended.set_size(6)
+    ended.set_strpad(h5py.h5t.STR_NULLTERM)
+    with h5py.File(DIR / "ended.h5", "w") as f:
+        space = h5py.h5s.create_simple((2,))
+        data = np.array([b"\xff\x00\x10\x00", b"ab"], "S6")
+        h5py.h5d.create(f.id, b"raw", ended, space).write(h5py.h5s.ALL, h5py.h5s.ALL, data.view("u1"), ended)
+    fields = {"raw": [hexed(b"\xff\x00\x10"), hexed(b"ab")]}
+    print(json.dumps({"file": "ended.h5", "options": {"text": "blob"}, "error": "", "fields": fields}))
+
     with h5py.File(DIR / "bomb.h5", "w") as f:
         group = f.create_group("leaf")
         for level in range(30):
@@ -292,6 +303,10 @@ def around():
         fields = {**{name: (own | outer)[name] for name in names.split()}, **rest}
         print(json.dumps({"file": "around.h5", "options": {"groups": "/data/*", "attributes": chosen}, "error": "", "fields": fields}))
     say("around.h5", "/data/*", error="no sample has the attribute /data/speed", attributes="*,/data/speed")
+    with h5py.File(DIR / "refers.h5", "w") as f:
+        f["data/demo_0/x"] = 1
+        f["data"].attrs["ref"] = f["data/demo_0"].ref
+    say("refers.h5", "/data/*", error="attribute ref of /data can't be read", attributes="/data/ref")
 
 
 def clashes():

@@ -150,7 +150,8 @@ def times():
             v[:] = values
 
         steps = np.arange(N)
-        variable("time", "i8", steps * 6, units="hours since 2019-01-01", calendar="proleptic_gregorian")
+        variable("time", "i8", steps * 6, units="hours since 2019-01-01", calendar="proleptic_gregorian", bounds="time_bnds")
+        variable("time_bnds", "i8", np.stack([steps * 6, steps * 6 + 6], 1), dims=("time", "two"))
         variable("era5", "i4", 1043136 + steps, units="hours since 1900-01-01 00:00:00.0", calendar="gregorian")
         variable("halves", "f8", steps / 2, units="days since 2000-2-29 12:30:15.25", calendar="standard")
         variable("small", ">i2", -steps, units="seconds since 1970-01-01T00:00:00Z")

@@ -3,9 +3,11 @@
 //! RFC 8259, without white space. Objects have all members of their struct, null ones too; keys of maps are text. Numbers are written so
 //! that they are read back as they are; those that are not finite are refused, since JSON has none.
 
+use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, StringViewArray, downcast_integer_array, types};
-use packhorse_core::{DataType, Error, Field, Result};
+use arrow_array::{Array, ArrayRef, downcast_integer_array, types};
+use arrow_buffer::ArrowNativeType;
+use packhorse_core::{DataType, Error, Field, Kind, Result};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -33,19 +35,35 @@ fn is_text(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The rows of `array` as JSON; null rows are null. `Content` for numbers that are not finite.
+/// The most bytes of text that the rows read at once become: values that a file holds once may be repeated.
+const MOST: usize = 1 << 30;
+
+/// The rows of `array` as JSON; null rows are null. `Content` for numbers that are not finite, `Limit` for more than 1 GiB of text.
 pub(crate) fn texts(array: &ArrayRef) -> Result<ArrayRef> {
-    let text = |row: usize| {
-        let mut out = String::new();
-        write(array, row, &mut out)?;
-        Ok(out)
-    };
-    let rows = (0..array.len()).map(|row| array.is_valid(row).then(|| text(row)).transpose());
-    let rows: StringViewArray = rows.collect::<Result<Vec<_>>>()?.into_iter().collect();
-    Ok(Arc::new(rows))
+    let (mut texts, nulls) = (StringViewBuilder::with_capacity(array.len()), array.logical_nulls());
+    let (mut text, mut left) = (String::new(), MOST);
+    for row in 0..array.len() {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            texts.append_null();
+            continue;
+        }
+        text.clear();
+        write(array, row, &mut text, left)?;
+        left = left.checked_sub(text.len()).ok_or_else(too_long)?;
+        texts.append_value(&text);
+    }
+    Ok(Arc::new(texts.finish()))
 }
 
-fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
+fn too_long() -> Error {
+    Error::new(Kind::Limit, "becomes more than 1 GiB of JSON in the rows that are read at once")
+}
+
+/// Writes the value in row `row`, of which at most about `most` bytes are wanted.
+fn write(array: &ArrayRef, row: usize, out: &mut String, most: usize) -> Result<()> {
+    if out.len() > most {
+        return Err(too_long());
+    }
     if array.is_null(row) {
         out.push_str("null");
         return Ok(());
@@ -56,6 +74,7 @@ fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
             // Writing to a text does not fail.
             let _ = write!(out, "{}", array.value(row));
         },
+        DataType::Null => out.push_str("null"),
         DataType::Boolean => out.push_str(if array.as_boolean().value(row) { "true" } else { "false" }),
         DataType::Float16 => number(array.as_primitive::<types::Float16Type>().value(row).to_f32(), f32::is_finite, out)?,
         DataType::Float32 => number(array.as_primitive::<types::Float32Type>().value(row), f32::is_finite, out)?,
@@ -65,15 +84,15 @@ fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
         DataType::Utf8View => quoted(array.as_string_view().value(row), out)?,
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
-            let key = dictionary.normalized_keys().get(row).copied().ok_or_else(bug)?;
-            write(dictionary.values(), key, out)?;
+            let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
+            write(dictionary.values(), key.ok_or_else(bug)?, out, most)?;
         }
-        DataType::List(_) => list(&array.as_list::<i32>().value(row), out)?,
-        DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), out)?,
-        DataType::FixedSizeList(_, _) => list(&array.as_fixed_size_list().value(row), out)?,
+        DataType::List(_) => list(&array.as_list::<i32>().value(row), out, most)?,
+        DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), out, most)?,
+        DataType::FixedSizeList(_, _) => list(&array.as_fixed_size_list().value(row), out, most)?,
         DataType::Struct(parts) => {
             let columns = array.as_struct().columns();
-            members(parts.iter().zip(columns).map(|(part, column)| (part.name().as_str(), column, row)), out)?;
+            members(parts.iter().zip(columns).map(|(part, column)| (part.name().as_str(), column, row)), out, most)?;
         }
         DataType::Map(_, _) => {
             let entries = array.as_map().value(row);
@@ -82,11 +101,19 @@ fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
             for at in 0..keys.len() {
                 names.push(text(keys, at).ok_or_else(bug)?);
             }
-            members(names.iter().enumerate().map(|(at, name)| (*name, values, at)), out)?;
+            members(names.iter().enumerate().map(|(at, name)| (*name, values, at)), out, most)?;
         }
         _ => return Err(bug())
     );
     Ok(())
+}
+
+/// The key in row `row` of a dictionary's keys.
+fn key(keys: &dyn Array, row: usize) -> Option<usize> {
+    downcast_integer_array!(
+        keys => keys.value(row).to_usize(),
+        _ => None
+    )
 }
 
 /// The text in row `row` of a column of any type of text.
@@ -110,19 +137,23 @@ fn quoted(text: &str, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn list(values: &ArrayRef, out: &mut String) -> Result<()> {
+fn list(values: &ArrayRef, out: &mut String, most: usize) -> Result<()> {
     out.push('[');
     for at in 0..values.len() {
         if at > 0 {
             out.push(',');
         }
-        write(values, at, out)?;
+        write(values, at, out, most)?;
     }
     out.push(']');
     Ok(())
 }
 
-fn members<'a>(each: impl Iterator<Item = (&'a str, &'a ArrayRef, usize)>, out: &mut String) -> Result<()> {
+fn members<'a>(
+    each: impl Iterator<Item = (&'a str, &'a ArrayRef, usize)>,
+    out: &mut String,
+    most: usize,
+) -> Result<()> {
     out.push('{');
     for (at, (name, column, row)) in each.enumerate() {
         if at > 0 {
@@ -130,7 +161,7 @@ fn members<'a>(each: impl Iterator<Item = (&'a str, &'a ArrayRef, usize)>, out: 
         }
         quoted(name, out)?;
         out.push(':');
-        write(column, row, out)?;
+        write(column, row, out, most)?;
     }
     out.push('}');
     Ok(())
@@ -191,6 +222,14 @@ mod tests {
         let wanted =
             [r#"{"animal":"dog"}"#, r#"{"animal":null}"#, r#"{"animal":"cat"}"#].map(|text| Some(text.to_owned()));
         assert_eq!(lines(Arc::new(rows)), wanted);
+        // A null among the values, and columns of nothing.
+        let values: ArrayRef = Arc::new(StringArray::from(vec![None, Some("cat")]));
+        let animals = DictionaryArray::new(Int8Array::from(vec![0, 1]), values);
+        assert_eq!(lines(Arc::new(animals)), [None, Some("\"cat\"".to_owned())]);
+        let nothing: ArrayRef = Arc::new(arrow_array::NullArray::new(1));
+        assert_eq!(lines(Arc::clone(&nothing)), [None]);
+        let field = Arc::new(Field::new("tool", DataType::Null, true));
+        assert_eq!(lines(Arc::new(StructArray::from(vec![(field, nothing)]))), [Some(r#"{"tool":null}"#.to_owned())]);
         let list = DataType::List(Arc::new(Field::new("item", DataType::Binary, true)));
         assert!(refused(&list).unwrap().contains("Binary") && refused(&DataType::Date32).is_some());
     }

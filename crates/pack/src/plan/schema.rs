@@ -141,7 +141,9 @@ pub(super) fn of_bytes(
     }
     let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     warn_of_missing_fields(&counts, (None, &[]), samples, observer);
-    warn_of_whole_tables(&counts, samples, observer);
+    if options.recipe.from.as_deref() != Some("files") {
+        warn_of_whole_tables(&counts, samples, observer);
+    }
     with_given(columns.fields(samples).collect(), has_classes, false)
 }
 
@@ -308,15 +310,10 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
         observer.event(&Event::Warning(text));
     }
     let is_json = |field: &str| Compression::of(field.as_bytes()).is_some_and(|(_, inside)| inside.ends_with(b"json"));
-    let mut json = counts.iter().filter(|(field, _)| is_json(field));
-    if let Some((first, _)) = json.next() {
-        let others = json.count() as u64;
-        let others = if others == 0 { String::new() } else { format!(", and {}", counted(others, "other field")) };
-        let text = format!(
-            "the field {first}{others} has compressed JSON, which is packed as it is; if it holds JSON lines, `from=jsonl` makes a sample of \
-             each, `from=text` a document"
-        );
-        observer.event(&Event::Warning(&text));
+    if !counts.is_empty() && counts.keys().all(|field| is_json(field)) && samples > 0 {
+        let text = "every input is compressed JSON, which is packed as it is; if it holds JSON lines, `from=jsonl` makes a sample of each, \
+                    `from=text` a document";
+        observer.event(&Event::Warning(text));
     }
     let is_records = |field: &&str| RECORDS.contains(&field.get(..shard_number(field.as_bytes())).unwrap_or(field));
     if !counts.is_empty() && counts.keys().all(is_records) && samples > 0 {

@@ -179,8 +179,8 @@ impl FolderWalk<'_> {
             return Err(Error::new(Kind::Limit, message));
         }
         self.context.observer.event(&Event::Scanned { files: 1 });
-        let is_near = compression.is_some() || input.local_path().is_some();
-        if format == TEXT && is_near && self.options.recipe.tokenizer.is_none() {
+        let is_local = Location::url(path).is_none() && (compression.is_some() || input.local_path().is_some());
+        if format == TEXT && is_local && self.options.recipe.tokenizer.is_none() {
             self.tell_fields(&*input, &info, path);
         }
         // Without a size in its header, the file's length is the bound.
@@ -196,7 +196,7 @@ impl FolderWalk<'_> {
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
-    /// Warns once of fields of JSON lines that are not taken, where the first line of one of the first files has some.
+    /// Warns once of fields of JSON lines that are not taken, where the first line of one of the first local files has some.
     fn tell_fields(&self, input: &dyn Input, info: &TableInfo, path: &Path) {
         if self.looks.fetch_add(1, Ordering::Relaxed) >= LOOKS {
             return;

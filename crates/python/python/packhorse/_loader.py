@@ -18,7 +18,7 @@ from ._dataset import Dataset
 from ._device import device_name, find_nvjpeg, open_gpu
 from ._errors import StorageError
 from ._fields import Fields, describe
-from ._place import check_place, pickled_place, rank_and_world, warn_of_workers
+from ._place import check_place, in_worker, pickled_place, rank_and_world, warn_of_workers
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -108,6 +108,8 @@ class Loader:
         self.dataset = dataset
         self.batch = batch
         self._place = place
+        # Whether each worker of a DataLoader makes its own, perhaps of a part of the data.
+        self._of_worker = in_worker()
         self._device = device_name(device)
         self._described = describe(fields, gpu=self._device != "cpu")
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
@@ -148,7 +150,7 @@ class Loader:
     # --- epochs -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
-        if isinstance(self._place, str):
+        if isinstance(self._place, str) and not self._of_worker:
             warn_of_workers()
         own = self._pipeline is not None and self._pid == os.getpid()
         if own and isinstance(self._place, str) and self._placed != rank_and_world():
@@ -455,7 +457,7 @@ class Loader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._gpu, self._kept, self._workers = None, None, None
+        self._gpu, self._kept, self._workers, self._of_worker = None, None, None, False
         self._reset(state["_resume"])
         self._over = state["_over"]
 

@@ -14,13 +14,22 @@ def rank_and_world() -> tuple[int, int]:
     return _initialised() or _packhorse.environment_rank()
 
 
-def warn_of_workers() -> None:
-    """Warns where several workers of a torch `DataLoader` each read all samples of this rank."""
+def in_worker() -> bool:
+    """Whether this is one of several workers of a torch `DataLoader`."""
+    return _workers() > 1
+
+
+def _workers() -> int:
     module = sys.modules.get("torch.utils.data")
     worker = module.get_worker_info() if module is not None else None
-    if worker is not None and worker.num_workers > 1:
+    return 0 if worker is None else int(worker.num_workers)
+
+
+def warn_of_workers() -> None:
+    """Warns where several workers of a torch `DataLoader` each read all samples of a loader that was made outside of them."""
+    if in_worker():
         text = (
-            f"each of the {worker.num_workers} workers of this DataLoader reads all samples: give the DataLoader `loader.torch()`, which divides "
+            f"each of the {_workers()} workers of this DataLoader reads all samples: give the DataLoader `loader.torch()`, which divides "
             "them, or the loader a `place` of the worker's own"
         )
         warnings.warn(text, stacklevel=3)

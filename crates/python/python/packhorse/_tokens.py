@@ -14,7 +14,7 @@ from ._device import device_name, open_gpu
 from ._errors import StorageError
 from ._loader import State, check_counts, named_stats, one_of
 from ._packhorse import Array
-from ._place import check_place, pickled_place, rank_and_world, warn_of_workers
+from ._place import check_place, in_worker, pickled_place, rank_and_world, warn_of_workers
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -124,6 +124,7 @@ class TokenLoader:
         self.dataset = dataset
         self._settings = settings
         self._place = place
+        self._of_worker = in_worker()
         self._device = device_name(device)
         self._gpu: _packhorse.Gpu | None = None
         self._resume: State | None = None
@@ -156,7 +157,7 @@ class TokenLoader:
         return self._pipeline
 
     def __iter__(self) -> Iterator[Batch]:
-        if isinstance(self._place, str):
+        if isinstance(self._place, str) and not self._of_worker:
             warn_of_workers()
         if self._pipeline is not None and isinstance(self._place, str) and self._placed != rank_and_world():
             # The ranks were made after the loader was looked at.

@@ -139,7 +139,8 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self._pid = os.getpid()
         self._set = _shared(2)
         self._seen = 0
-        self._passes = _shared(1)
+        # Where the pass before began: the epoch and one, or 1 of tokens; 0 before the first.
+        self._begun = _shared(1)
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
 
@@ -151,7 +152,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # The process that forked this worker sees it.
             self.loader._workers[0] = get_worker_info() is not None
-        self._warn_of_new_workers()
+        is_new = self._own is None and self._resume is None
         loader = self._of_worker()
         self._ended = False
         if get_worker_info() is not None:
@@ -159,6 +160,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             if calls != self._seen:
                 self._go_to(epoch, loader)
                 self._seen = calls
+            self._warn_of_new_workers(is_new, loader)
         if self._resume is not None:
             resume = dict(self._resume)
             ended = resume.pop("ended", True)
@@ -172,20 +174,19 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
                 loader.set_epoch(asked)
         return iter(loader)
 
-    def _warn_of_new_workers(self) -> None:
-        """Workers that are made for one pass begin where the first ones did, unless an epoch was set. An order of tokens has none to set."""
+    def _warn_of_new_workers(self, is_new: bool, loader: Loader | TokenLoader) -> None:
+        """Workers that are made for one pass begin where those before did, unless another epoch was set. An order of tokens has none to set."""
         worker = get_worker_info()
         if worker is None or worker.id > 0:
             return
-        what, remedy = "tokens", "no workers"
-        if isinstance(self.loader, Loader):
-            if self._set[1] > 0 or self.loader.shuffle == "sequential":
-                return
-            what, remedy = "order of samples", "call set_epoch before each pass"
-        if self._own is None and self._resume is None and self._passes.item() > 0:
+        what, remedy, begun = "tokens", "no workers", 1
+        if isinstance(loader, Loader):
+            what, remedy, begun = "order of samples", "call set_epoch before each pass", loader.epoch + 1
+        repeats = self._begun.item() == begun and not (isinstance(loader, Loader) and loader.shuffle == "sequential")
+        if is_new and repeats:
             text = f"these workers begin with the same {what} as those of the pass before: give the DataLoader persistent_workers=True, or {remedy}"
             warnings.warn(text, stacklevel=2)
-        self._passes += 1
+        self._begun.fill_(begun)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -247,7 +248,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self.__dict__.update(state)
         # A copy has memory of its own, which its workers must see too.
         self._set.share_memory_()
-        self._passes.share_memory_()
+        self._begun.share_memory_()
 
 
 class _Pass(Iterator[dict[str, Any]]):

@@ -40,6 +40,10 @@ pub(super) fn shards(
         // Each slot is set once.
         let _ = place.set(shard(store, (&source, data), path, options)?);
         Ok(())
+    })
+    .map_err(|e| match e.kind() {
+        Kind::Content if paths.len() > 1 && e.hints().is_none() => e.hint(DAMAGED),
+        _ => e,
     })?;
     let stems = stems(&paths);
     let shards = found.into_iter().zip(stems).filter_map(|(shard, stem)| Some((shard.into_inner()?, stem)));
@@ -98,10 +102,7 @@ fn shard(
     let bytes = input.len().unwrap_or(0);
     let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
     let digest = Digest::of(format!("{}\n{bytes}\n{mark:?}", path.display()).as_bytes());
-    let (content, kept) = content(&**source, &input, options, &digest).map_err(|e| match e.kind() {
-        Kind::Content => e.hint(DAMAGED).in_input(input.name()),
-        _ => e.in_input(input.name()),
-    })?;
+    let (content, kept) = content(&**source, &input, options, &digest).map_err(|e| e.in_input(input.name()))?;
     let schema = schema(&content);
     let is_kept = kept.is_some();
     let shard = Shard {

@@ -31,7 +31,7 @@ pub(crate) enum FieldDecoder {
         rank: usize,
         encoded: Option<Encoded>,
         fixed: Option<Vec<i32>>,
-        /// The length that the inner lists of the first samples have, which an empty list of lists does not tell.
+        /// The length that the inner lists of some sample have, which an empty list of lists does not tell.
         inner: Option<i32>,
     },
     /// Texts in a list, as the JSON of that list.

@@ -53,6 +53,8 @@ pub(crate) struct FieldContext<'a> {
     pub(crate) first: &'a FirstValues<'a>,
     /// The shape of a requested column of lists, or of arrays of so many dimensions, in some sample.
     pub(crate) shape: &'a dyn Fn(usize, usize) -> Result<Option<Vec<usize>>>,
+    /// The length of the inner lists of a requested column of lists of lists, in some sample.
+    pub(crate) inner: &'a dyn Fn(usize) -> Result<Option<usize>>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
 }
@@ -330,10 +332,10 @@ impl Look<'_> {
             }
             (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded, None),
             (FieldKind::Ragged, FieldType::List { element, depth: 2 }) if encoded.is_none() => {
-                let shape = (self.known.shape)(self.column, 2)?;
+                let length = (self.known.inner)(self.column)?;
                 let mut decoder = ragged(element, 2, None, None)?;
                 if let FieldDecoder::Ragged { inner, .. } = &mut decoder {
-                    *inner = shape.and_then(|shape| i32::try_from(*shape.last()?).ok());
+                    *inner = length.and_then(|length| i32::try_from(length).ok());
                 }
                 Ok(decoder)
             }

@@ -129,7 +129,7 @@ fn encoding(ranks: &HashMap<Vec<u8>, u32>, pattern: Option<&str>) -> Result<&'st
                 format!("pattern {name} is not known; known are: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base, llama3")
             }
             None => format!(
-                "a tiktoken vocabulary of {} tokens is none of OpenAI's or Llama 3's; say the pattern: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base",
+                "a tiktoken vocabulary of {} tokens is none of OpenAI's or Llama 3's; say the pattern: gpt2, r50k_base, p50k_base, cl100k_base, o200k_base or llama3",
                 ranks.len()
             ),
         })

@@ -12,16 +12,17 @@ pub(crate) const MICROSECONDS: &str = "<M8[us]";
 /// NumPy's missing time.
 const NOT_A_TIME: i64 = i64::MIN;
 
-/// Units by their names without the plural's `s`, with their microseconds. Months and years have no fixed length.
+/// Units by the names that cftime and xarray know, with their microseconds. Months and years have no fixed length.
 const UNITS: [(&[&str], i64); 6] = [
-    (&["microsecond", "microsec", "u"], 1),
-    (&["millisecond", "millisec", "msec", "m"], 1_000),
-    (&["second", "sec", ""], 1_000_000),
-    (&["minute", "min"], 60_000_000),
-    (&["hour", "hr", "h"], 3_600_000_000),
-    (&["day", "d"], 86_400_000_000),
+    (&["microseconds", "microsecond", "microsecs", "microsec", "us"], 1),
+    (&["milliseconds", "millisecond", "millisecs", "millisec", "msecs", "msec", "ms"], 1_000),
+    (&["seconds", "second", "secs", "sec", "s"], 1_000_000),
+    (&["minutes", "minute", "mins", "min"], 60_000_000),
+    (&["hours", "hour", "hrs", "hr", "h"], 3_600_000_000),
+    (&["days", "day", "d"], 86_400_000_000),
 ];
 const DAY: i64 = 86_400_000_000;
+const DAYS_OF_MONTHS: [i64; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /// What the numbers of a variable stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +36,22 @@ pub(crate) struct TimeUnit {
 impl TimeUnit {
     /// Of a variable's attributes; `None` if these are not those of times.
     ///
-    /// Errors: `Unsupported` for a calendar whose days NumPy's times lack.
+    /// Errors: `Unsupported` for units and dates of no known form, and for a calendar whose days NumPy's times lack.
     pub(crate) fn of(units: &str, calendar: Option<&str>) -> Result<Option<Self>> {
         let Some((unit, date)) = units.split_once(" since ") else { return Ok(None) };
         let unit = unit.trim().to_ascii_lowercase();
-        let names = |names: &&[&str]| names.iter().any(|name| unit == *name || unit.strip_suffix('s') == Some(name));
-        let Some((_, each)) = UNITS.iter().find(|(all, _)| !unit.is_empty() && names(all)) else { return Ok(None) };
+        let refused =
+            |what: String| Error::unsupported(what).hint("leave out `read=times=decode` to keep them as numbers");
+        let unknown = || refused(format!("has times in \"{units}\", which are not read as times"));
+        let (_, each) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str())).ok_or_else(unknown)?;
         let calendar = calendar.unwrap_or("standard").to_ascii_lowercase();
         let mixed = match calendar.as_str() {
             "standard" | "gregorian" => true,
             "proleptic_gregorian" => false,
-            _ => {
-                let message = format!("has times of the calendar {calendar}, whose days NumPy's times lack");
-                return Err(Error::unsupported(message).hint("leave out `times=decode` to keep them as numbers"));
-            }
+            _ => return Err(refused(format!("has times of the calendar {calendar}, whose days NumPy's times lack"))),
         };
-        Ok(origin(date.trim(), mixed).map(|origin| Self { each: *each, origin }))
+        let origin = origin(date.trim(), mixed).ok_or_else(unknown)?;
+        Ok(Some(Self { each: *each, origin }))
     }
 
     /// The time of `value`; NaN and `missing` values are not a time. `Content` for times beyond the calendar.
@@ -68,25 +69,32 @@ impl TimeUnit {
     }
 }
 
-/// Microseconds from 1970-01-01 to a date such as `1900-1-1 00:00:0.5 +1:00`. `mixed`: the Julian calendar until 1582.
+/// Microseconds from 1970-01-01 to a date such as `1900-1-1 00:00:0.5 +1:00`, `1900-01` or `1900`. `mixed`: the Julian calendar until
+/// 1582, without a year 0.
 fn origin(text: &str, mixed: bool) -> Option<i64> {
-    let (before, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
+    let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
     let end = text.find(['T', ' ']).unwrap_or(text.len());
     let (date, rest) = text.split_at_checked(end)?;
-    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (before * parts.next()??, parts.next()??, parts.next()??);
-    let in_calendar = (-9999..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if parts.next().is_some() || !in_calendar {
+    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok().filter(|part| *part >= 0));
+    let (year, month, day) =
+        (sign * parts.next()??, parts.next().unwrap_or(Some(1))?, parts.next().unwrap_or(Some(1))?);
+    let most = DAYS_OF_MONTHS.get(usize::try_from(month - 1).ok()?)?;
+    if parts.next().is_some() || !(-9999..=9999).contains(&year) || !(1..=*most).contains(&day) || mixed && year == 0 {
         return None;
     }
+    let is_julian = mixed && (year, month, day) < (1582, 10, 15);
+    if is_julian && (year, month, day) > (1582, 10, 4) {
+        return None;
+    }
+    let year = if is_julian && year < 0 { year + 1 } else { year };
+    let is_leap = year % 4 == 0 && (is_julian || year % 100 != 0 || year % 400 == 0);
+    if (month, day) == (2, 29) && !is_leap {
+        return None;
+    }
+    let days = if is_julian { julian(year, month, day) } else { gregorian(year, month, day) };
     let rest = rest.trim_start_matches(['T', ' ']);
-    let end = rest.find(['Z', '+', '-', ' ', 'U', 'G']).unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.').unwrap_or(rest.len());
     let (clock, zone) = rest.split_at_checked(end)?;
-    let days = if mixed && (year, month, day) < (1582, 10, 15) {
-        julian(year, month, day)
-    } else {
-        gregorian(year, month, day)
-    };
     days.checked_mul(DAY)?.checked_add(of_clock(clock)?)?.checked_sub(of_zone(zone.trim())?)
 }
 
@@ -107,7 +115,7 @@ fn of_clock(text: &str) -> Option<i64> {
 
 /// Microseconds of a time zone east of UTC, such as `Z`, `UTC`, `-5` or `+05:30`.
 fn of_zone(text: &str) -> Option<i64> {
-    if matches!(text, "" | "Z" | "UTC" | "GMT") {
+    if text.is_empty() || ["Z", "UTC", "GMT"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return Some(0);
     }
     let (sign, text) = text.strip_prefix('-').map_or((1, text.trim_start_matches('+')), |text| (-1, text));
@@ -156,6 +164,11 @@ mod tests {
             ("days since 0001-01-01", 719_164, 0),
             ("days since 1582-10-15", 0, -12_219_292_800_000_000),
             ("days since 1582-10-4", 1, -12_219_292_800_000_000),
+            // The days of astronomers begin at noon of the first of January of 4713 BC.
+            ("days since -4713-01-01 12:00:00", 2_440_588, DAY / 2),
+            ("hours since 1970-01", 2, DAY / 12),
+            ("h since 1970 ", 2, DAY / 12),
+            ("days since 1970-01-02 00:00 utc", -1, 0),
         ] {
             assert_eq!(at(units, None, Number::Integer(value)), wanted, "{units}");
         }
@@ -166,15 +179,21 @@ mod tests {
 
     #[test]
     fn what_is_no_time_stays_a_number() {
+        for units in ["m s-1", "days"] {
+            assert_eq!(TimeUnit::of(units, None).unwrap(), None, "{units}");
+        }
         for units in [
-            "m s-1",
-            "days",
             "months since 2000-01-01",
+            "m since 2000-01-01",
             "hours since last week",
             "days since 2000-13-01",
+            "days since 2001-02-29",
+            "days since 1582-10-10",
+            "days since 0000-01-01",
             "s since 2000-1-1 25:00",
+            "days since 20000101",
         ] {
-            assert_eq!(TimeUnit::of(units, None).unwrap(), None, "{units}");
+            assert_eq!(TimeUnit::of(units, None).unwrap_err().kind(), packhorse_core::Kind::Unsupported, "{units}");
         }
         let error = TimeUnit::of("days since 2000-01-01", Some("noleap")).unwrap_err();
         assert!(error.kind() == packhorse_core::Kind::Unsupported && error.to_string().contains("noleap"));

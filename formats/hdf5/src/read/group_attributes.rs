@@ -93,6 +93,7 @@ impl SampleWalk<'_> {
         }
         attribute::all(self.file, object, &mut |name, attribute| {
             let name = name.unwrap_or_else(|| "an attribute".to_owned());
+            self.visits.one()?;
             match self.attributes.wants(&self.attributes.own, &name, &name) {
                 true => self.attribute(&name, attribute, address),
                 false => Ok(()),
@@ -109,12 +110,15 @@ impl SampleWalk<'_> {
         let slashes = place.match_indices('/').map(|(at, _)| at);
         for (address, slash) in around.iter().zip(slashes) {
             let path = place.get(..=slash).unwrap_or_default();
+            self.outer = Some(path.to_owned());
             let known = self.attributes.groups.get(address).map(Rc::clone);
             let found = known.map_or_else(|| self.chosen_of(*address, path), Ok)?;
             for (name, datatype, dims) in &*found {
+                self.visits.one()?;
                 self.leaves(datatype, dims, *address, &format!("{ATTRIBUTE}{name}"))?;
             }
         }
+        self.outer = None;
         Ok(())
     }
 

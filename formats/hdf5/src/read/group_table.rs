@@ -1,6 +1,6 @@
 //! Reads files whose groups are samples.
 
-use super::attribute;
+use super::attribute::{self, Attribute};
 use super::dataset::{Dataset, named};
 use super::description::{Described, describe};
 use super::file::H5File;
@@ -17,6 +17,7 @@ use packhorse_core::{
     Blocks, DataType, Error, Field, FieldType, Result, Rows, Schema, SchemaRef, Table, TableInfo, array_of, blocks,
     element_width,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(crate) struct GroupTable<'a> {
     types: TypeOptions,
     /// Whether each of its fields is read.
     kept: Vec<bool>,
+    /// The names of attributes that are read.
+    attributes: BTreeSet<String>,
     has_path: bool,
     schema: SchemaRef,
     /// Bytes that each field may read from the global heap.
@@ -63,7 +66,9 @@ impl<'a> GroupTable<'a> {
         let path = has_path.then(|| FieldType::Text.field(PATH, false));
         let fields = found.fields.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field.column(samples));
         let schema = Arc::new(Schema::new(path.into_iter().chain(fields).collect::<Vec<Field>>()));
-        Ok(Self { file, found, types, kept, has_path, schema, heap })
+        let of_fields = found.fields.iter().zip(&kept).filter(|(_, kept)| **kept);
+        let attributes = of_fields.filter_map(|(field, _)| field.attribute().map(str::to_owned)).collect();
+        Ok(Self { file, found, types, kept, attributes, has_path, schema, heap })
     }
 
     fn is_kept(&self, field: usize) -> bool {
@@ -90,7 +95,7 @@ impl Table for GroupTable<'_> {
         let heap = || Heap { collections: GlobalHeap::default(), left: self.heap };
         let mut heaps: Vec<Heap> = self.found.fields.iter().map(|_| heap()).collect();
         let empty = self.empty_bytes();
-        let mut held: Option<Values> = None;
+        let (mut held, mut attributes): (Option<Values>, KnownAttributes) = (None, KnownAttributes::default());
         Ok(blocks(self.file.name(), move || {
             let (first, mut rows, mut bytes) = (next - usize::from(held.is_some()), Vec::new(), 0u64);
             if let Some(values) = held.take() {
@@ -99,7 +104,7 @@ impl Table for GroupTable<'_> {
             }
             while next < end && rows.len() < BLOCK_ROWS {
                 let Some(sample) = self.found.samples.get(next) else { break };
-                let values = self.sample(sample, &mut heaps)?;
+                let values = self.sample(sample, &mut heaps, &mut attributes)?;
                 next += 1;
                 bytes = bytes.saturating_add(values.bytes).saturating_add(empty);
                 // Only reading tells the size of text and lists. A large sample is a block of its own.
@@ -113,6 +118,13 @@ impl Table for GroupTable<'_> {
         }))
     }
 }
+
+/// Objects whose attributes are kept: a sample and the groups around it.
+const KNOWN: usize = 8;
+
+/// The attributes that are fields of the objects that were read last, by their addresses, the last one first.
+#[derive(Default)]
+struct KnownAttributes(Vec<(u64, BTreeMap<String, Attribute>)>);
 
 /// What a field read from the global heap.
 struct Heap {
@@ -176,7 +188,7 @@ impl GroupTable<'_> {
     }
 
     /// Reads the values of a sample.
-    fn sample(&self, sample: &GroupSample, heaps: &mut [Heap]) -> Result<Values> {
+    fn sample(&self, sample: &GroupSample, heaps: &mut [Heap], attributes: &mut KnownAttributes) -> Result<Values> {
         let mut found = Values { of_fields: Vec::with_capacity(sample.values.len()), bytes: 0 };
         let values = self.found.values.get(sample.values.clone()).unwrap_or_default();
         let place = |value: &GroupValue| self.found.fields.get(value.field as usize).map(|field| &field.place);
@@ -188,20 +200,52 @@ impl GroupTable<'_> {
             };
             let slash = if sample.path.is_empty() { "" } else { "/" };
             let path = format!("{slash}{}{}", sample.path, field.place);
-            self.values(&path, field, &values, heaps, &mut found)
+            let opened = match (field.attribute(), values.first()) {
+                (Some(name), Some(value)) => self.attribute(&path, name, value.address, attributes),
+                (None, Some(value)) => self.open(&path, value.address),
+                (_, None) => continue,
+            };
+            opened
+                .and_then(|opened| self.values(&path, opened, &values, heaps, &mut found))
                 .map_err(|e| if e.field().is_some() { e } else { named(&path, e) })?;
         }
         Ok(found)
     }
 
-    /// Opens the dataset or attribute of `field` at `address`, with its dimensions.
-    fn open(&self, path: &str, field: &GroupField, address: u64) -> Result<(Dataset, Vec<u64>)> {
-        let object = ObjectHeader::read(&self.file, address)?;
-        if let Some(name) = field.attribute() {
-            let attribute = attribute::find(&self.file, &object, name)?.ok_or_else(changed)?;
-            let dims = attribute.space.dims.clone();
-            return Ok((Dataset::of_attribute(&self.file, attribute, path)?, dims));
+    /// Opens the attribute `name` of the object at `address`, with its dimensions. All of the object that are fields are read at once.
+    fn attribute(
+        &self,
+        path: &str,
+        name: &str,
+        address: u64,
+        known: &mut KnownAttributes,
+    ) -> Result<(Dataset, Vec<u64>)> {
+        if !known.0.iter().any(|(other, _)| *other == address) {
+            let mut found = BTreeMap::new();
+            attribute::all(&self.file, &ObjectHeader::read(&self.file, address)?, &mut |name, attribute| {
+                if let (Some(name), Ok(attribute)) = (name, attribute)
+                    && self.attributes.contains(&name)
+                {
+                    found.insert(name, attribute);
+                }
+                Ok(())
+            })?;
+            known.0.truncate(KNOWN);
+            known.0.insert(0, (address, found));
         }
+        let of_object = known.0.iter().position(|(other, _)| *other == address);
+        // Those of groups around many samples stay.
+        of_object
+            .into_iter()
+            .for_each(|at| known.0.get_mut(..=at).into_iter().for_each(|recent| recent.rotate_right(1)));
+        let attribute = known.0.first().and_then(|(_, found)| found.get(name)).ok_or_else(changed)?;
+        let dims = attribute.space.dims.clone();
+        Ok((Dataset::of_attribute(&self.file, attribute.clone(), path)?, dims))
+    }
+
+    /// Opens the dataset at `address`, with its dimensions.
+    fn open(&self, path: &str, address: u64) -> Result<(Dataset, Vec<u64>)> {
+        let object = ObjectHeader::read(&self.file, address)?;
         let dims = match describe(&self.file, &object)? {
             Described::Rows(_, dims) => dims,
             _ => Vec::new(),
@@ -213,13 +257,11 @@ impl GroupTable<'_> {
     fn values(
         &self,
         path: &str,
-        field: &GroupField,
+        (dataset, dims): (Dataset, Vec<u64>),
         values: &[GroupValue],
         heaps: &mut [Heap],
         found: &mut Values,
     ) -> Result<()> {
-        let Some(first) = values.first() else { return Ok(()) };
-        let (dataset, dims) = self.open(path, field, first.address)?;
         let leaves = whole_leaves(&dataset.datatype, &dims, self.types);
         // The members of a compound share its elements.
         let last = Last::default();

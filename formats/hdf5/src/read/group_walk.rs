@@ -144,6 +144,7 @@ pub(crate) fn group_samples(
         options,
         datasets: PathGlobs::new(options.datasets),
         attributes: AttributeGlobs::new(options.attributes, options.types.pytables),
+        outer: None,
         visits: search.visits,
         place: String::new(),
         groups: Vec::new(),
@@ -171,7 +172,9 @@ pub(super) struct SampleWalk<'a> {
     options: &'a GroupOptions<'a>,
     datasets: PathGlobs<'a>,
     pub(super) attributes: AttributeGlobs<'a>,
-    visits: Visits,
+    /// The path of the group around the sample whose attributes are at hand, with a slash at its end.
+    pub(super) outer: Option<String>,
+    pub(super) visits: Visits,
     /// The path of the sample at hand.
     pub(super) place: String,
     /// The groups around the object at hand, which it can't hold.
@@ -339,14 +342,18 @@ impl SampleWalk<'_> {
     /// Notes that the dataset, attribute or group at `below` can't be read; an error if an option names it.
     pub(super) fn omit(&mut self, below: &str, error: Error) -> Result<()> {
         let (path, name) = (format!("{}{below}", self.place), self.field_name(below));
-        let (globs, object) = match below.strip_prefix(ATTRIBUTE) {
-            Some(attribute) => (&self.attributes.own, attribute),
-            None => (&self.datasets, path.as_str()),
+        let (path, globs, object) = match (below.strip_prefix(ATTRIBUTE), &self.outer) {
+            (Some(attribute), Some(outer)) => {
+                let path = format!("{}{below}", outer.trim_end_matches('/'));
+                (path, &self.attributes.outer, format!("{outer}{attribute}"))
+            }
+            (Some(attribute), None) => (path, &self.attributes.own, attribute.to_owned()),
+            (None, _) => (path.clone(), &self.datasets, path),
         };
-        if globs.name(object) {
+        if globs.name(&object) {
             return Err(error.context(format_args!("{} can't be read", described(&path))).in_field(name));
         }
-        if globs.wants(object) {
+        if globs.wants(&object) {
             self.omitted.entry(name).or_insert_with(|| (path, error.text().into_owned()));
         }
         Ok(())

@@ -20,6 +20,7 @@ use crate::bytes::UNDEFINED;
 use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// The start of the attribute `NAME` of scales that are not variables.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -95,11 +96,13 @@ pub(crate) fn records(
     let name = walk.dimensions.get(&record).map(|dimension| dimension.path.trim_start_matches('/').to_owned());
     let name = name.unwrap_or_default();
     walk.records = true;
+    let bounds = if reading.times { bounds(file, &found)? } else { BTreeMap::new() };
     let mut kept = Vec::new();
     for (found, axes) in found.into_iter().zip(axes) {
         let why = match axes.iter().position(|axis| *axis == Some(record)) {
             Some(0) => {
-                kept.push(variable(file, found, reading)?);
+                let parent = bounds.get(&found.path).map(|parent| &**parent);
+                kept.push(variable(file, found, reading, parent)?);
                 continue;
             }
             Some(axis) => format!("has the record dimension {name} as axis {axis} instead of first"),
@@ -171,9 +174,33 @@ fn names(of: BTreeSet<u64>, dimensions: &BTreeMap<u64, Dimension>) -> String {
     names.map(|dimension| dimension.path.trim_start_matches('/')).collect::<Vec<_>>().join(", ")
 }
 
+/// By their paths the variables that are the bounds of times, with the attributes of these, which count for them too.
+fn bounds(file: &H5File<'_>, found: &[FoundDataset]) -> Result<BTreeMap<String, Rc<Packing>>> {
+    let mut bounds = BTreeMap::new();
+    for found in found {
+        let packing = Packing::of(file, &found.object)?;
+        if !packing.is_time() {
+            continue;
+        }
+        let (packing, group) = (Rc::new(packing), found.path.rsplit_once('/').map_or("", |(group, _)| group));
+        for name in ["bounds", "climatology"] {
+            if let Some(name) = text_attribute(file, &found.object, name)? {
+                bounds.insert(format!("{group}/{name}"), Rc::clone(&packing));
+            }
+        }
+    }
+    Ok(bounds)
+}
+
 /// Applies NetCDF's conventions to a variable: arrays of characters are text, and numbers may be packed.
-fn variable(file: &H5File<'_>, mut found: FoundDataset, reading: &NetcdfOptions) -> Result<FoundDataset> {
-    let packing = Packing::of(file, &found.object)?;
+fn variable(
+    file: &H5File<'_>,
+    mut found: FoundDataset,
+    reading: &NetcdfOptions,
+    parent: Option<&Packing>,
+) -> Result<FoundDataset> {
+    let mut packing = Packing::of(file, &found.object)?;
+    parent.into_iter().for_each(|parent| packing.inherit(parent));
     for (leaf, made) in &mut found.fields {
         if leaf.place.is_some() {
             continue;

@@ -121,15 +121,30 @@ impl Packing {
             _ => None,
         };
         let Some((time, datatype)) = time.and_then(|time| Some((time, numbers()?))) else { return Ok(None) };
-        let unpacker = self.unpacker(&datatype).unwrap_or(Unpacker {
-            datatype,
+        let mut unpacker = self.unpacker(&datatype).unwrap_or(Unpacker {
+            datatype: datatype.clone(),
             fills: Vec::new(),
             scale: None,
             offset: None,
             width: 8,
             time: None,
         });
+        if self.fills.is_empty() {
+            unpacker.fills.extend(default_fill(&datatype));
+        }
         Ok(Some(Unpacker { time: Some(time), ..unpacker }))
+    }
+
+    /// Whether the values are times.
+    pub(crate) fn is_time(&self) -> bool {
+        self.units.iter().any(|(name, text)| *name == "units" && text.contains(" since "))
+    }
+
+    /// Gives it the units of `other`, if it has none.
+    pub(crate) fn inherit(&mut self, other: &Self) {
+        if !self.units.iter().any(|(name, _)| *name == "units") {
+            self.units.clone_from(&other.units);
+        }
     }
 
     /// Bytes per float for unpacked values of `datatype`.
@@ -205,6 +220,18 @@ impl Unpacker {
         }
         self.offset.map_or(value, |offset| round(value + offset))
     }
+}
+
+/// What netCDF's library fills records with that are not written, of types with values to spare.
+fn default_fill(datatype: &Datatype) -> Option<Number> {
+    Some(match datatype {
+        Datatype::Integer { size: 4, signed: true, .. } => Number::Integer(-2_147_483_647),
+        Datatype::Integer { size: 4, .. } => Number::Integer(4_294_967_295),
+        Datatype::Integer { size: 8, signed: true, .. } => Number::Integer(-9_223_372_036_854_775_806),
+        Datatype::Integer { size: 8, .. } => Number::Integer(18_446_744_073_709_551_614),
+        Datatype::Float { .. } => Number::Float(f64::from(9.969_21e36_f32)),
+        _ => return None,
+    })
 }
 
 fn equal(a: Number, b: Number) -> bool {

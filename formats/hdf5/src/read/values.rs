@@ -9,7 +9,7 @@ use super::native::{swap, widened, width};
 use super::nested::{fixed_list, list, offsets_of, relative, with_nulls};
 use super::packed::Unpacker;
 use super::reference::{Reference, ReferenceShape, references};
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, Padding};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, BinaryViewArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer};
@@ -260,7 +260,9 @@ impl FieldReader {
     /// The samples `from..to` as blobs that lie in rows, or in the global heap.
     fn whole_blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let padding = match *self.datatype() {
-            Datatype::Fixed { padding, .. } => Some(padding),
+            // Bytes may hold zeros: only those at the end are padding.
+            Datatype::Fixed { padding: Padding::Spaces, .. } => Some(Padding::Spaces),
+            Datatype::Fixed { .. } => Some(Padding::Zeros),
             Datatype::Opaque { .. } => None,
             _ => return self.heap_blobs(file, from, to, nulls),
         };
