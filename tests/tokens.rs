@@ -441,6 +441,21 @@ fn splits_that_become_one_file_are_warned_of() {
 }
 
 #[test]
+fn documents_of_two_inputs_with_one_key_are_told() {
+    let corpus = Corpus::new();
+    let other = corpus.dir("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("a.jsonl"), "{\"id\": 8, \"text\": \"x\"}\n").unwrap();
+    let said = |out: &str, more: &[&str]| {
+        let ended = corpus.command("pack", &corpus.dir(out), more).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        ended.said.contains("have the same keys and sources")
+    };
+    assert!(said("both", &[text(&other)]) && !said("one", &[]));
+    assert!(!said("ids", &[text(&other), "--id-field", "id"]), "the keys are those of the rows");
+}
+
+#[test]
 fn inputs_without_documents_are_an_error() {
     let corpus = Corpus::new();
     let input = corpus.dir("blank");

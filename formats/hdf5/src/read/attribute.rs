@@ -50,7 +50,7 @@ pub(crate) fn find(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Resu
     visit(file, object, &mut |bytes| {
         if found.is_none()
             && let Ok(message) = bytes.and_then(AttributeMessage::parse)
-            && message.name() == name
+            && message.name == name.as_bytes()
         {
             found = message.attribute(file).ok();
         }

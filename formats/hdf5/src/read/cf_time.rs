@@ -3,6 +3,8 @@
 //!
 //! They become NumPy's `datetime64[us]`, in UTC. In the calendars `standard` and `gregorian` reference dates before 1582-10-15 are of the
 //! Julian calendar, as in cftime. Calendars with other days (`noleap`, `360_day`) have no NumPy type.
+//!
+//! **Why not chrono**: it has the Gregorian calendar alone, and the days of both calendars are counted by five lines.
 
 use super::attribute::Number;
 use packhorse_core::{Error, Result};

@@ -29,8 +29,8 @@ pub(crate) struct AttributeGlobs<'a> {
     pub(crate) own: PathGlobs<'a>,
     pub(crate) outer: PathGlobs<'a>,
     pytables: bool,
-    /// Attributes of the first sample and of the groups around it, where no glob chooses any.
-    unread: [BTreeSet<String>; 2],
+    /// Attributes of the first sample by name and of the groups around it by path, where no glob chooses any.
+    unread: BTreeSet<String>,
     /// The chosen attributes of a group, by its address.
     groups: BTreeMap<u64, Rc<[OuterAttribute]>>,
 }
@@ -47,7 +47,7 @@ impl<'a> AttributeGlobs<'a> {
     /// `own` and `outer` are globs of names and of paths.
     pub(crate) fn new((own, outer): (&'a [String], &'a [String]), pytables: bool) -> Self {
         let (own, outer) = (PathGlobs::new(own), PathGlobs::new(outer));
-        Self { own, outer, pytables, unread: Default::default(), groups: BTreeMap::new() }
+        Self { own, outer, pytables, unread: BTreeSet::new(), groups: BTreeMap::new() }
     }
 
     /// Whether the attribute `name`, found at `path`, is a field. Those of libraries are only if a glob other than `*` matches.
@@ -73,10 +73,10 @@ impl<'a> AttributeGlobs<'a> {
                 found.push((glob.to_owned(), "no attribute matches"));
             }
         }
-        let [own, outer] = self.unread;
-        found.extend(own.into_iter().map(|name| (name, "attributes, which `attributes=*` makes fields")));
-        let around = "attributes of groups around the samples, which `attributes=/*` makes fields";
-        found.extend(outer.into_iter().map(|path| (path, around)));
+        found.extend(self.unread.into_iter().map(|name| match is_outer(&name) {
+            true => (name, "attributes of groups around the samples, which `attributes=/*` makes fields"),
+            false => (name, "attributes, which `attributes=*` makes fields"),
+        }));
         let omission = |(field, reason): (String, &str)| Omission { field, reason: reason.to_owned(), empty: false };
         Ok(found.into_iter().map(omission).collect())
     }
@@ -87,7 +87,7 @@ impl SampleWalk<'_> {
     pub(super) fn own_attributes(&mut self, object: &ObjectHeader, address: u64) -> Result<()> {
         if self.attributes.own.is_empty() {
             if self.made.samples.len() == 1 {
-                self.note(object, 0, "");
+                self.note(object, "");
             }
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl SampleWalk<'_> {
         let object = ObjectHeader::read(self.file, address)?;
         let mut found = Vec::new();
         if self.attributes.outer.is_empty() {
-            self.note(&object, 1, path);
+            self.note(&object, path);
         } else {
             attribute::all(self.file, &object, &mut |name, attribute| {
                 let name = name.unwrap_or_else(|| "an attribute".to_owned());
@@ -148,16 +148,12 @@ impl SampleWalk<'_> {
     }
 
     /// Notes attributes that are not read: damage there costs nothing.
-    fn note(&mut self, object: &ObjectHeader, list: usize, path: &str) {
-        let mut names = Vec::new();
+    fn note(&mut self, object: &ObjectHeader, path: &str) {
         let _ = attribute::all(self.file, object, &mut |name, _| {
-            names.extend(name);
+            let name = name.filter(|name| !self.attributes.is_of_a_library(name));
+            self.attributes.unread.extend(name.map(|name| format!("{path}{name}")));
             Ok(())
         });
-        names.retain(|name| !self.attributes.is_of_a_library(name));
-        if let Some(unread) = self.attributes.unread.get_mut(list) {
-            unread.extend(names.into_iter().map(|name| format!("{path}{name}")));
-        }
     }
 
     fn attribute(&mut self, name: &str, attribute: Result<Attribute>, address: u64) -> Result<()> {

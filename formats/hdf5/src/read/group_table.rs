@@ -64,10 +64,10 @@ impl<'a> GroupTable<'a> {
         let has_path = !is_file && is_kept(PATH);
         let kept: Vec<bool> = found.fields.iter().map(|field| is_kept(&field.name)).collect();
         let path = has_path.then(|| FieldType::Text.field(PATH, false));
-        let fields = found.fields.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field.column(samples));
-        let schema = Arc::new(Schema::new(path.into_iter().chain(fields).collect::<Vec<Field>>()));
-        let of_fields = found.fields.iter().zip(&kept).filter(|(_, kept)| **kept);
-        let attributes = of_fields.filter_map(|(field, _)| field.attribute().map(str::to_owned)).collect();
+        let fields = || found.fields.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field);
+        let columns = path.into_iter().chain(fields().map(|field| field.column(samples)));
+        let schema = Arc::new(Schema::new(columns.collect::<Vec<Field>>()));
+        let attributes = fields().filter_map(|field| field.attribute().map(str::to_owned)).collect();
         Ok(Self { file, found, types, kept, attributes, has_path, schema, heap })
     }
 
@@ -220,27 +220,31 @@ impl GroupTable<'_> {
         address: u64,
         known: &mut KnownAttributes,
     ) -> Result<(Dataset, Vec<u64>)> {
-        if !known.0.iter().any(|(other, _)| *other == address) {
-            let mut found = BTreeMap::new();
-            attribute::all(&self.file, &ObjectHeader::read(&self.file, address)?, &mut |name, attribute| {
-                if let (Some(name), Ok(attribute)) = (name, attribute)
-                    && self.attributes.contains(&name)
-                {
-                    found.insert(name, attribute);
-                }
-                Ok(())
-            })?;
-            known.0.truncate(KNOWN);
-            known.0.insert(0, (address, found));
-        }
-        let of_object = known.0.iter().position(|(other, _)| *other == address);
         // Those of groups around many samples stay.
-        of_object
-            .into_iter()
-            .for_each(|at| known.0.get_mut(..=at).into_iter().for_each(|recent| recent.rotate_right(1)));
-        let attribute = known.0.first().and_then(|(_, found)| found.get(name)).ok_or_else(changed)?;
+        let found = match known.0.iter().position(|(other, _)| *other == address) {
+            Some(at) => known.0.remove(at).1,
+            None => self.attributes_of(address)?,
+        };
+        let attribute = found.get(name).cloned();
+        known.0.truncate(KNOWN);
+        known.0.insert(0, (address, found));
+        let attribute = attribute.ok_or_else(changed)?;
         let dims = attribute.space.dims.clone();
-        Ok((Dataset::of_attribute(&self.file, attribute.clone(), path)?, dims))
+        Ok((Dataset::of_attribute(&self.file, attribute, path)?, dims))
+    }
+
+    /// The attributes of the object at `address` that are fields.
+    fn attributes_of(&self, address: u64) -> Result<BTreeMap<String, Attribute>> {
+        let mut found = BTreeMap::new();
+        attribute::all(&self.file, &ObjectHeader::read(&self.file, address)?, &mut |name, attribute| {
+            if let (Some(name), Ok(attribute)) = (name, attribute)
+                && self.attributes.contains(&name)
+            {
+                found.insert(name, attribute);
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Opens the dataset at `address`, with its dimensions.

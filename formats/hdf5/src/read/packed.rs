@@ -88,6 +88,12 @@ impl Packing {
 
     /// The unpacker for values of `datatype`; `None` if they are not packed.
     pub(crate) fn unpacker(&self, datatype: &Datatype) -> Option<Unpacker> {
+        let is_packed = self.scale.is_some() || self.offset.is_some() || !self.fills.is_empty();
+        self.reader(datatype).filter(|_| is_packed)
+    }
+
+    /// The same, also if they are not packed; `None` if they are not numbers.
+    fn reader(&self, datatype: &Datatype) -> Option<Unpacker> {
         let datatype = match (datatype, self.unsigned) {
             (Datatype::Integer { size, .. }, Some(unsigned)) => {
                 Datatype::Integer { size: *size, signed: !unsigned, big: false }
@@ -96,11 +102,7 @@ impl Packing {
             _ => return None,
         };
         let first = |found: &Option<Attribute>| found.as_ref()?.numbers().first().copied().map(Number::value);
-        let (scale, offset) = (first(&self.scale), first(&self.offset));
-        if scale.is_none() && offset.is_none() && self.fills.is_empty() {
-            return None;
-        }
-        let width = self.width(&datatype);
+        let (scale, offset, width) = (first(&self.scale), first(&self.offset), self.width(&datatype));
         let all = self.fills.iter().flat_map(|(_, found)| found.numbers());
         let fills = all.map(|fill| same_bits(fill, &datatype)).collect();
         Some(Unpacker { datatype, fills, scale, offset, width, time: None })
@@ -112,27 +114,13 @@ impl Packing {
     pub(crate) fn times(&self, datatype: &Datatype) -> Result<Option<Unpacker>> {
         let text = |name| self.units.iter().find(|(other, _)| *other == name).map(|(_, text)| text.as_str());
         let time = text("units").map(|units| TimeUnit::of(units, text("calendar"))).transpose()?.flatten();
-        let numbers = || match datatype {
-            Datatype::Integer { size: 1..=8, signed, .. } => {
-                let signed = self.unsigned.map_or(*signed, |unsigned| !unsigned);
-                Some(Datatype::Integer { size: datatype.size(), signed, big: false })
-            }
-            Datatype::Float { size: 4 | 8, .. } => Some(datatype.clone()),
-            _ => None,
+        let Some((time, mut reader)) = time.and_then(|time| Some((time, self.reader(datatype)?))) else {
+            return Ok(None);
         };
-        let Some((time, datatype)) = time.and_then(|time| Some((time, numbers()?))) else { return Ok(None) };
-        let mut unpacker = self.unpacker(&datatype).unwrap_or(Unpacker {
-            datatype: datatype.clone(),
-            fills: Vec::new(),
-            scale: None,
-            offset: None,
-            width: 8,
-            time: None,
-        });
-        if self.fills.is_empty() {
-            unpacker.fills.extend(default_fill(&datatype));
+        if reader.fills.is_empty() {
+            reader.fills.extend(default_fill(&reader.datatype));
         }
-        Ok(Some(Unpacker { time: Some(time), ..unpacker }))
+        Ok(Some(Unpacker { time: Some(time), ..reader }))
     }
 
     /// Whether the values are times.
