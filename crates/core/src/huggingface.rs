@@ -1,7 +1,7 @@
 //! What tells Hugging Face's `load_dataset("FOLDER")` which files of a dataset's folder are its shards.
 
 use crate::{Context, Outlet, Result, ShardSummary};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -16,6 +16,11 @@ pub fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
         feature = item;
     }
     serde_json::from_value(feature.get("names")?.clone()).ok()
+}
+
+/// The metadata [`HUGGINGFACE`](crate::HUGGINGFACE) of a column whose numbers stand for classes with these names.
+pub fn class_label(names: &[String]) -> String {
+    json!({"names": names, "_type": "ClassLabel"}).to_string()
 }
 
 /// Writes [`HUGGINGFACE_CONFIG`] for `shards`, whose data files end in `suffix`: the

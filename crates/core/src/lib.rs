@@ -61,7 +61,7 @@ pub use findings::{Consumer, Finding, Findings};
 pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, RowCheck, Sealed, ShardWriter, Sink, Source};
 pub use glob::{glob_matches, like_groups};
 pub use half_text::{nearest_half, shortest_half};
-pub use huggingface::{HUGGINGFACE_CONFIG, class_names, write_huggingface_config};
+pub use huggingface::{HUGGINGFACE_CONFIG, class_label, class_names, write_huggingface_config};
 pub use indexer::Indexer;
 pub use input::{BegunRead, Input, MemoryInput, read_full};
 pub use limits::Limits;

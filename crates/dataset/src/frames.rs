@@ -13,8 +13,8 @@ const LEVEL: i32 = 1;
 const PIECE: usize = 128 << 10;
 
 /// Frames on their way to `out`. Written bytes go to the open frame, which [`end`](Self::end) closes.
-pub(crate) struct Frames<W> {
-    out: W,
+pub(crate) struct Frames<'a> {
+    out: Box<dyn Write + Send + 'a>,
     zstd: Encoder<'static>,
     piece: Vec<u8>,
     /// Where the open frame starts.
@@ -22,12 +22,12 @@ pub(crate) struct Frames<W> {
     at: u64,
 }
 
-impl<W: Write> Frames<W> {
-    pub(crate) fn new(out: W) -> Result<Self> {
+impl<'a> Frames<'a> {
+    pub(crate) fn new(out: impl Write + Send + 'a) -> Result<Self> {
         let mut zstd = Encoder::new(LEVEL).context("start zstd")?;
         // Every frame ends with a checksum of its content, so that partial reads detect damage.
         zstd.set_parameter(CParameter::ChecksumFlag(true)).context("start zstd")?;
-        Ok(Self { out, zstd, piece: vec![0; PIECE], start: 0, at: 0 })
+        Ok(Self { out: Box::new(out), zstd, piece: vec![0; PIECE], start: 0, at: 0 })
     }
 
     /// Writes a frame with this content.
@@ -80,7 +80,7 @@ impl<W: Write> Frames<W> {
     }
 }
 
-impl<W: Write> Write for Frames<W> {
+impl Write for Frames<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         loop {
             let done = self.zstd.run_on_buffers(bytes, &mut self.piece)?;

@@ -275,17 +275,17 @@ const FRAME: u64 = 4 << 20;
 const LONGEST: u64 = 64 << 20;
 
 /// Writes a listing in constant memory: call `new`, then `record` for each record, then `finish`.
-pub struct ListingWriter<W: Write> {
-    frames: Frames<W>,
+pub struct ListingWriter<'a> {
+    frames: Frames<'a>,
     hasher: blake3::Hasher,
     line: Vec<u8>,
     /// Bytes of text in the open frame.
     open: u64,
 }
 
-impl<W: Write> ListingWriter<W> {
+impl<'a> ListingWriter<'a> {
     /// Writes the header of a new listing to `out`.
-    pub fn new(out: W, header: &ListingHeader) -> Result<Self> {
+    pub fn new(out: impl Write + Send + 'a, header: &ListingHeader) -> Result<Self> {
         let frames = Frames::new(out)?;
         let mut writer = Self { frames, hasher: blake3::Hasher::new(), line: Vec::new(), open: 0 };
         writer.write(header)?;

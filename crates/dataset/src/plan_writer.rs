@@ -9,8 +9,8 @@ use serde::Serialize;
 use std::io::Write;
 
 /// Writes a plan: call `new`, then for each shard `shard` or `encoded`, or `entries` and `end`; then `finish`.
-pub struct PlanWriter<W: Write> {
-    frames: Frames<W>,
+pub struct PlanWriter<'a> {
+    frames: Frames<'a>,
     header: Digest,
     header_frame: FrameExtent,
     shards: Vec<ShardFrame>,
@@ -42,9 +42,9 @@ impl Start {
     }
 }
 
-impl<W: Write> PlanWriter<W> {
+impl<'a> PlanWriter<'a> {
     /// Writes the header of a new plan to `out`.
-    pub fn new(out: W, header: &PlanHeader) -> Result<Self> {
+    pub fn new(out: impl Write + Send + 'a, header: &PlanHeader) -> Result<Self> {
         let mut frames = Frames::new(out)?;
         let header_frame = frames.document(header)?;
         let bare = PlanHeader { roots: Vec::new(), ..header.clone() };
@@ -151,7 +151,7 @@ impl Content {
     fn write(
         &mut self,
         entries: impl Iterator<Item = Result<PlanEntry>>,
-        out: &mut impl Write,
+        out: &mut Frames<'_>,
         mut times: impl FnMut([u8; 8]),
     ) -> Result<()> {
         let mut buf = Vec::with_capacity(512);

@@ -79,7 +79,12 @@ const CARDS: [(&str, &str); 10] = [
 /// Whether a file of this name describes a dataset.
 pub(crate) fn is_card_name(stem: &[u8], extension: &[u8]) -> bool {
     let is = |bytes: &[u8], name: &str| bytes.eq_ignore_ascii_case(name.as_bytes());
-    CARDS.iter().any(|(name, end)| is(extension, end) && is(stem, name))
+    is_list_of_classes(stem, extension) || CARDS.iter().any(|(name, end)| is(extension, end) && is(stem, name))
+}
+
+/// Whether it is called as TensorFlow Datasets calls the list of a feature's classes: `label.labels.txt`.
+pub(crate) fn is_list_of_classes(stem: &[u8], extension: &[u8]) -> bool {
+    extension == b"labels.txt" || extension == b"txt" && stem.ends_with(b".labels")
 }
 
 fn is_card(path: &Path) -> bool {

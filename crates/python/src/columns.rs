@@ -111,7 +111,7 @@ impl Column {
         if bytes.is_empty() && is_list(value) {
             let message = format!("field {name} is an empty list in the first sample, which says the types of fields");
             let hint = format!(
-                "name its type with `columns`, as in columns={{{name:?}: \"str[]\"}} or, for lists of lists of numbers, \"float32[][]\""
+                "name its type with `columns`, as in columns={{{name:?}: \"float32[]\"}}; lists of text are \"str[]\", lists of lists \"float32[][]\""
             );
             return Err(Error::content(message).in_field(name).hint(hint).into());
         }

@@ -1,5 +1,6 @@
 //! Casts of fields to other element types, by name.
 
+mod bytes;
 mod cast;
 pub mod kinds;
 mod times;

@@ -110,7 +110,7 @@
 //!
 //! | of the source | values | default |
 //! | --- | --- | --- |
-//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one; after a `!` those to leave out); files of our layout are then read like any other | all |
+//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one; after a `!` those to leave out) | all |
 //! | `groups` | globs like those of `datasets`: the groups that are samples; `/` for the whole file | rows are samples |
 //! | `attributes` | with `groups`: globs of the attributes that are fields; of groups around the samples with their path (`/data/*`) | none |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |

@@ -72,6 +72,11 @@ pub(crate) fn is_medium(field: &Field) -> bool {
     field.metadata().get(HUGGINGFACE).is_some_and(|text| !text.contains("\"ClassLabel\""))
 }
 
+/// Whether numbers of the field are classes that have names.
+pub(crate) fn has_classes(field: &Field) -> bool {
+    packhorse_core::class_names(field.metadata().get(HUGGINGFACE)).is_some()
+}
+
 /// The class names of the field `field`, if it has them; those of a list are not here.
 pub(crate) fn names(field: &Field) -> Option<String> {
     let feature: Value = serde_json::from_str(field.metadata().get(HUGGINGFACE)?).ok()?;
@@ -114,7 +119,7 @@ pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String>
                 (1.., Some(said)) => with_item(self::feature(field), innermost(&said).0),
                 (_, said) => said.unwrap_or_default(),
             },
-            (FieldType::Blob, _) if is_image(field.name()) => json!({"_type": "Image"}),
+            (FieldType::Blob, _) if is_image(given) => json!({"_type": "Image"}),
             (FieldType::Scalar(element), Some(names)) if field.name() == CLASS && element.is_integer() => {
                 json!({"names": names, "_type": "ClassLabel"})
             }

@@ -129,9 +129,11 @@ impl ColumnSelection {
 
     /// Whether the column `name` is selected: a glob matches it, or there are no globs.
     pub(crate) fn wants(&self, name: &str) -> bool {
+        // Keys belong to the samples, whatever their fields are.
+        let is_field = name != KEY;
         self.only.as_ref().is_none_or(|only| only == name)
-            && self.fields.as_ref().is_none_or(|fields| name == KEY || fields.contains(name))
-            && self.globs.as_ref().is_none_or(|globs| globs.iter().any(|(_, glob)| glob.is_match(name)))
+            && self.fields.as_ref().is_none_or(|fields| !is_field || fields.contains(name))
+            && self.globs.as_ref().is_none_or(|globs| !is_field || globs.iter().any(|(_, glob)| glob.is_match(name)))
     }
 
     /// Whether the column `name` or a part of it may be selected: a struct becomes the columns `name.…`.

@@ -2,7 +2,7 @@
 //!
 //! | field | column |
 //! | --- | --- |
-//! | blob whose name's last extension is an image type | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
+//! | blob whose name's last extension is, or was, an image type | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
 //! | other blobs, text, scalars | binary, string, their own type |
 //! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
@@ -21,7 +21,9 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical};
+use packhorse_core::{
+    DataType, ENCODING, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical,
+};
 use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
@@ -30,10 +32,11 @@ const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "t
 pub(crate) const BYTES: &str = "bytes";
 const PATH: &str = "path";
 
-/// Whether a blob named `name` is an image, by its extension.
-pub(crate) fn is_image(name: &str) -> bool {
-    let extension = name.rsplit('.').next().unwrap_or(name);
+/// Whether a blob is an image, by the extension of its name, or of the one that it had before.
+pub(crate) fn is_image(field: &Field) -> bool {
+    let extension = field.name().rsplit('.').next().unwrap_or_default();
     IMAGES.iter().any(|image| extension.eq_ignore_ascii_case(image))
+        || field.metadata().get(ENCODING).is_some_and(|encoding| encoding.starts_with("image/"))
 }
 
 /// The positions of `bytes` and `path`, if the column is an image struct of Hugging Face.
@@ -130,7 +133,7 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
     let kind = &written(kind, logical.as_ref());
     let tensor_ext = style.tensor_ext;
     match kind {
-        FieldType::Blob if is_image(name) || huggingface::is_medium(field) => {
+        FieldType::Blob if is_image(field) || huggingface::is_medium(field) => {
             let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
             Field::new(name, DataType::Struct(parts.into_iter().collect()), nullable)
         }
@@ -140,7 +143,7 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
         FieldType::Tensor { element, shape } if !tensor_ext => {
             let wrap = |inner: DataType, size: &usize| {
                 let size = i32::try_from(*size).unwrap_or(i32::MAX);
-                DataType::FixedSizeList(Arc::new(Field::new("item", inner, false)), size)
+                DataType::FixedSizeList(Arc::new(Field::new("item", inner, huggingface::has_classes(field))), size)
             };
             Field::new(name, shape.iter().rev().fold(element.clone(), wrap), nullable)
         }
@@ -158,7 +161,21 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
         }
         FieldType::Blob => Field::new(name, DataType::Binary, nullable),
         FieldType::Text => Field::new(name, DataType::Utf8, nullable),
+        // Nor does it know classes in lists of values that are not nullable.
+        FieldType::List { .. } if huggingface::has_classes(field) => {
+            Field::new(name, with_nullable_items(kind.field(name, nullable).data_type()), nullable)
+        }
         other => other.field(name, nullable),
+    }
+}
+
+fn with_nullable_items(list: &DataType) -> DataType {
+    match list {
+        DataType::List(item) => {
+            let inner = with_nullable_items(item.data_type());
+            DataType::List(Arc::new(Field::clone(item).with_data_type(inner).with_nullable(true)))
+        }
+        other => other.clone(),
     }
 }
 
@@ -207,6 +224,7 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
             Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned()).map_err(bug)?))
         }
         (FieldType::Tensor { .. }, DataType::FixedSizeList(..)) => nest(&wanted, array.as_fixed_size_list()),
+        (FieldType::List { .. }, DataType::List(item)) => as_items(item, &array),
         // Only the nullability of the parts differs.
         (FieldType::Ragged { .. }, DataType::Struct(parts)) => {
             let (_, children, nulls) = array.as_struct().clone().into_parts();
@@ -214,6 +232,17 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
         }
         _ => Ok(array),
     }
+}
+
+/// The lists with `item` as their values, whose nullability alone may differ.
+fn as_items(item: &Arc<Field>, array: &ArrayRef) -> Result<ArrayRef> {
+    let Some(lists) = array.as_list_opt::<i32>() else { return Ok(Arc::clone(array)) };
+    let values = match item.data_type() {
+        DataType::List(inner) => as_items(inner, lists.values())?,
+        _ => Arc::clone(lists.values()),
+    };
+    let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, nulls).map_err(bug)?))
 }
 
 /// Nests a flat fixed-size list.

@@ -59,7 +59,11 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
     let paths: BTreeSet<&str> = found.iter().map(|item| item.path.as_str()).collect();
     match (found.first(), paths.len(), wanted) {
         (Some(item), 1, _) => Ok((*item).clone()),
-        (None, _, None) => Err(Error::content("holds no tree")),
+        (None, _, wanted) if wanted.is_none() || all.is_empty() => Err(Error::content("holds no tree")),
+        (None, _, Some("*")) => Err(Error::config(format!(
+            "`tree=*` packs each tree into a dataset of its own; to read one, name it: {}",
+            listed(file, &all)
+        ))),
         (None, _, Some(name)) => Err(Error::config(format!("holds no tree {name} for `tree`: {}", listed(file, &all)))),
         _ => Err(Error::config(format!(
             "holds several trees: {}; choose one with `tree=NAME`, or pack each into a dataset of its own with `tree=*`",

@@ -117,6 +117,8 @@ impl<'a> FeatureBuilder<'a> {
             FieldType::Tensor { shape, .. } => self.expect(count, shape.iter().product())?,
             FieldType::Ragged { rank, .. } => self.ragged(count, *rank, parts)?,
             FieldType::List { .. } => self.lists(count, parts)?,
+            // Some writers leave a value out by an empty list.
+            _ if count == 0 => return self.push_null(),
             _ => self.expect(count, 1)?,
         }
         self.valid.push(true);

@@ -91,15 +91,15 @@ fn look(record: &[u8], unread: &BTreeSet<String>, seen: &mut BTreeMap<String, Fe
 
 fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> {
     let one = seen.fewest == 1 && seen.most == 1;
-    let always = seen.records >= count;
+    // Some writers leave a picture out by an empty list.
+    let lacks_some = seen.list == "bytes_list" && (seen.fewest, seen.most, seen.text) == (0, 1, false);
+    let always = seen.records >= count && !lacks_some;
     let kind = match seen.list {
         "bytes_list" if name == KEY => FieldType::Text,
-        "bytes_list" if one => FieldType::Blob,
+        "bytes_list" if one || lacks_some => FieldType::Blob,
         "bytes_list" if seen.text => FieldType::List { element: DataType::Utf8View, depth: 1 },
         "bytes_list" => {
-            let values =
-                if seen.most > 1 { "several values in a record" } else { "no value in some records, and others" };
-            let what = format!("feature {name}: {values} that are not text are not supported");
+            let what = format!("feature {name}: several values in a record that are not text are not supported");
             return Err(Error::unsupported(what).hint(format!("`drop={name}` leaves the feature out")).in_field(name));
         }
         "float_list" => numbers(DataType::Float32, seen),

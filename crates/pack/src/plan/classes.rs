@@ -1,7 +1,9 @@
 //! The class list of a plan: made of folders by scan, or taken from the inputs.
 
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema, class_names};
+use packhorse_core::{
+    CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, class_names, with_metadata,
+};
 use packhorse_dataset::{FieldRecord, Manifest};
 use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,20 @@ pub(super) fn keep_their_name(transforms: &[Box<dyn Transform>], packed: &Schema
     }
     let error = Error::config("another field takes the name cls of the labels, and the class list is about those");
     Err(error.in_field(LABELS).hint("give that field another name"))
+}
+
+/// The columns `delivered`: labels that get another name bring the names of their classes, as the list is about the field `cls`.
+pub(super) fn with_names(delivered: &SchemaRef, classes: &[String], transforms: &[Box<dyn Transform>]) -> SchemaRef {
+    let name = transforms.iter().try_fold(LABELS.to_owned(), |name, transform| transform.name_of(&name));
+    if classes.is_empty() || name.is_none_or(|name| name == LABELS) {
+        return Arc::clone(delivered);
+    }
+    let named = |field: &Arc<Field>| match field.name() == LABELS && field.data_type().is_integer() {
+        true => Arc::new(with_metadata(Field::clone(field), HUGGINGFACE, &class_label(classes))),
+        false => Arc::clone(field),
+    };
+    let fields: Vec<_> = delivered.fields().iter().map(named).collect();
+    Arc::new(Schema::new_with_metadata(fields, delivered.metadata().clone()))
 }
 
 /// The class list; empty if there is none.

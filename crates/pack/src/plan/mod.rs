@@ -152,7 +152,7 @@ pub(crate) fn plan(
         classes::keep_their_name(transforms, &transformed)?;
     }
     header.splits = groups.names().to_vec();
-    header.schema = FieldRecord::of(&delivered.schema);
+    header.schema = FieldRecord::of(&classes::with_names(&delivered.schema, &header.classes, transforms));
     (header.decode, header.encode) = (delivered.decode, encode);
     let files: Vec<_> = transforms.iter().flat_map(|t| t.files()).collect();
     let record = |(name, bytes): &(String, Arc<[u8]>)| FileRecord {
@@ -412,7 +412,7 @@ impl Plan {
     }
 
     /// Writes the plan's file to `out`; returns its logical digest and the digest of the inputs' modification times.
-    pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
+    pub fn write(&self, out: impl Write + Send) -> Result<(Digest, Digest)> {
         match &self.file {
             Some(file) => file.write(out),
             None => self.write_with(&self.header, out),
@@ -428,7 +428,7 @@ impl Plan {
         }
     }
 
-    fn write_with(&self, header: &PlanHeader, out: impl Write) -> Result<(Digest, Digest)> {
+    fn write_with(&self, header: &PlanHeader, out: impl Write + Send) -> Result<(Digest, Digest)> {
         let mut writer = PlanWriter::new(out, header)?;
         let mut left = &self.shards[..];
         while let Some((first, rest)) = left.split_first() {

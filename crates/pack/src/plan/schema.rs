@@ -4,8 +4,8 @@ use super::{LABEL, PlanOptions};
 use crate::merged_columns::{Joining, MergedColumns};
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
-    Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
-    SchemaRef, Sink, counted, shard_number,
+    Code, DataType, Error, Event, Field, FieldType, HUGGINGFACE, KEY, Kind, Limits, Observer, Options, Registry,
+    Result, Schema, SchemaRef, Sink, counted, shard_number, with_metadata,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
 use packhorse_storage::Compression;
@@ -42,8 +42,12 @@ pub(super) fn of(
     if options.recipe.labels.is_some() && counts.keys().filter(|name| PICTURES.contains(name)).count() > 1 {
         warn_of_merged_pictures(listing, observer);
     }
+    let alone = listing.iter().all(|sample| sample.shard().is_some());
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
-        let blob = FieldType::Blob.field(name, false);
+        let mut blob = FieldType::Blob.field(name, false);
+        if let Some(feature) = feature_of(listing, name).filter(|_| alone) {
+            blob = with_metadata(blob, HUGGINGFACE, feature);
+        }
         columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
     }
     let mut decode = Vec::new();
@@ -78,6 +82,7 @@ pub(super) fn of(
     }
     for sample in with_rows(listing) {
         let Some(table) = sample.table() else { continue };
+        check_keys(&table.schema).map_err(|e| e.in_input(sample.first_path().display()))?;
         let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
         let path = sample.first_path();
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
@@ -93,6 +98,28 @@ pub(super) fn of(
     }
     let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
     Ok(DeliveredSchema { schema, decode })
+}
+
+/// What all sealed datasets say that members of this name are, beyond their bytes.
+fn feature_of<'l>(listing: &'l Listing, name: &str) -> Option<&'l String> {
+    let mut features = listing.sealed().iter().map(|sealed| {
+        let field = sealed.manifest.schema.iter().find(|field| field.name == name)?;
+        field.metadata.get(HUGGINGFACE)
+    });
+    let first = features.next()??;
+    features.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Refuses a column of keys that holds no text: it would be neither keys nor a field.
+fn check_keys(schema: &Schema) -> Result<()> {
+    let Ok(field) = schema.field_with_name(KEY) else { return Ok(()) };
+    let kind = FieldType::of(field)?;
+    let hint = match &kind {
+        FieldType::Text => return Ok(()),
+        FieldType::Scalar(element) if element.is_integer() => format!("`id-field={KEY}` takes the numbers as keys"),
+        _ => "give the column another name, or leave it out where it is read".to_owned(),
+    };
+    Err(Error::config(format!("the column {KEY} holds {kind}, and keys are text")).in_field(KEY).hint(hint))
 }
 
 /// Adds the columns that views join to their samples, which are of one type in all views.
@@ -416,4 +443,20 @@ fn encoder(registry: &Registry, field: &Field) -> Option<CodecRecord> {
         let columns = FieldRecord::of(&Schema::new(vec![field.clone()]));
         Some(CodecRecord { field: name, format: info.id.to_owned(), revision: info.revision, columns })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_not_text_are_refused_rather_than_dropped() {
+        let check = |kind: FieldType| check_keys(&Schema::new(vec![kind.field(KEY, false)]));
+        assert!(check(FieldType::Text).is_ok() && check_keys(&Schema::empty()).is_ok());
+        let integers = check(FieldType::Scalar(DataType::Int32)).unwrap_err();
+        assert!(integers.message().contains("the column __key__ holds Int32"), "{integers}");
+        assert!(integers.hints().unwrap().contains("`id-field=__key__`"), "{integers}");
+        let floats = check(FieldType::Scalar(DataType::Float64)).unwrap_err();
+        assert!(!floats.hints().unwrap().contains("id-field"), "{floats}");
+    }
 }

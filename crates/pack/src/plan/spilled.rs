@@ -295,8 +295,8 @@ impl First {
 type Named<'a> = &'a dyn Fn(usize) -> (String, Option<String>);
 
 /// Writes the frames of shards.
-struct Frames<W: Write> {
-    writer: PlanWriter<W>,
+struct Frames<'a> {
+    writer: PlanWriter<'a>,
     shards: Vec<PlannedShard>,
     /// The entries of the open shard that came with parts before, and are not written: `most` at most.
     open: Vec<PlanEntry>,
@@ -307,7 +307,7 @@ struct Frames<W: Write> {
     very_large: Option<(String, f64)>,
 }
 
-impl<W: Write> Frames<W> {
+impl Frames<'_> {
     /// Adds samples of `part`: the first list goes on with the open shard, the last one stays open.
     fn add(
         &mut self,

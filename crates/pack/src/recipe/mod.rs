@@ -233,7 +233,8 @@ settings! {
         /// With files, archives and tables are files like any other: their bytes are one field
         from: Option<String>, text("FORMAT");
         /// Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt
-        /// and .json text) or never (they stay bytes; `from=files` does that for tables such as .h5)
+        /// and .json text; from tar to tar members stay as they are), always (.npz members become fields there, too)
+        /// or never (they stay bytes; `from=files` does that for tables such as .h5)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Accept arrays of one name with differing shapes: each sample keeps its own shape
         ragged: bool, switch();
@@ -274,7 +275,7 @@ settings! {
         field: Vec<String>, text("NAME[=NEW]").repeats();
         /// Leave a field out (repeatable)
         drop: Vec<String>, text("NAME").repeats();
-        /// Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text; for times `date`,
+        /// Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text, bytes; for times `date`,
         /// `timestamp[us]`, `duration[us]` (repeatable)
         cast: Vec<String>, text("NAME=TYPE").repeats();
         /// Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)

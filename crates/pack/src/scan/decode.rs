@@ -1,11 +1,13 @@
 //! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
-use super::{Decoded, Listing, Scan, ScanOptions};
+use super::{Decoded, Listing, SampleRef, Scan, ScanOptions};
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
+use crate::recipe::Decode;
 use packhorse_core::{
-    Codec, DataType, Error, Event, Field, Kind, Limits, Options, PACKED, Registry, Result, SchemaRef, with_metadata,
+    Codec, DataType, Error, Event, Field, HUGGINGFACE, Kind, Limits, Options, PACKED, Registry, Result, SchemaRef,
+    with_metadata,
 };
 use packhorse_dataset::{FieldRecord, FieldSource, Manifest};
 use packhorse_transform::Casts;
@@ -62,9 +64,10 @@ pub(super) fn apply(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut 
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if !*typed {
             match probing.held()? {
-                Held::Several => {}
-                Held::One(columns) if columns.iter().any(|column| meets_values(column, options, listing)) => {}
-                Held::One(_) => continue,
+                Held::Several(_) if splits(options, listing, &name) => {}
+                Held::Several(columns) | Held::One(columns)
+                    if columns.iter().any(|column| meets_values(column, options, listing)) => {}
+                Held::Several(_) | Held::One(_) => continue,
                 Held::Unknown(fault) => {
                     let text =
                         format!("the fields {name} stay as they are, since none of them can be decoded: {fault}");
@@ -82,8 +85,15 @@ pub(super) fn apply(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut 
     Ok(())
 }
 
+/// Whether the several arrays of the field `name` become fields where a single one stays as it is: those of files do.
+fn splits(options: &ScanOptions<'_>, listing: &Listing, name: &str) -> bool {
+    let is_file = |sample: &SampleRef<'_>| !sample.is_member() && sample.shard().is_none();
+    options.recipe.decode == Decode::Always
+        || listing.iter().any(|sample| is_file(&sample) && sample.piece_of(name).is_some())
+}
+
 /// Whether inputs that are stored as bytes are decoded all the same: files of several arrays, of which the first samples have one.
-pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool> {
+pub(super) fn splits_files(context: Scan<'_>, options: &ScanOptions<'_>, listing: &Listing) -> Result<bool> {
     let scratch = std::env::temp_dir();
     let inputs = context.inputs(listing.roots(), &scratch);
     let threads = Threads { many: 1, pool: OnceLock::new(), latency: LatencyProbe::default() };
@@ -91,16 +101,18 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
         let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };
         let casts = &Casts::default();
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
-        if matches!(probing.held()?, Held::Several) {
+        if splits(options, listing, &name) && matches!(probing.held()?, Held::Several(_)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The scale, the fill value and the units of a field of a sealed dataset, which members of tars do not hold.
-fn notes<'m>(manifest: &'m Manifest, name: &str) -> Option<&'m String> {
-    manifest.schema.iter().find(|field| field.name == name)?.metadata.get(PACKED)
+/// What members of tars do not hold of a field of a sealed dataset: scale, fill value and units, and names of classes.
+fn notes<'m>(manifest: &'m Manifest, name: &str) -> impl Iterator<Item = (&'static str, &'m String)> {
+    let field = manifest.schema.iter().find(|field| field.name == name);
+    let note = move |name| Some((name, field?.metadata.get(name)?));
+    [PACKED, HUGGINGFACE].into_iter().filter_map(note)
 }
 
 /// Whether a column that could stay in its file is cast or dropped, or is among the values of tables or of the dataset that samples are
@@ -111,7 +123,7 @@ fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) ->
     let mut fields = schemas.filter_map(|schema| schema.field_with_name(column.name()).ok());
     let casts = &options.joining.casts;
     // Notes of one dataset do not hold for the values of another.
-    let is_noted = listing.sealed().iter().any(|sealed| notes(&sealed.manifest, column.name()).is_some());
+    let is_noted = listing.sealed().iter().any(|sealed| notes(&sealed.manifest, column.name()).next().is_some());
     is_noted
         || casts.get(column.name()).is_some()
         || casts.names_dropped(column.name())
@@ -160,7 +172,7 @@ fn is_of_input(error: &Error) -> bool {
 enum Held {
     /// One array under its own name, so that decoding and encoding it would change nothing.
     One(Vec<Field>),
-    Several,
+    Several(Vec<Field>),
     /// It can't be decoded: why not.
     Unknown(Error),
 }
@@ -190,12 +202,15 @@ impl Probing<'_> {
                 }
                 Err(e) => return Err(e),
             };
-            return Ok(if is_single(self.codec, self.name, &fields) { Held::One(fields) } else { Held::Several });
+            return Ok(match is_single(self.codec, self.name, &fields) {
+                true => Held::One(fields),
+                false => Held::Several(fields),
+            });
         }
         Ok(match fault {
             Some(fault) if self.codec.is_archive(self.name) => match fault.kind() {
                 // The samples of a dataset do not depend on memory.
-                Kind::Limit => Held::Several,
+                Kind::Limit => Held::Several(Vec::new()),
                 _ => Held::Unknown(fault),
             },
             _ => Held::One(Vec::new()),
@@ -247,10 +262,10 @@ impl Probing<'_> {
         }
         let Some(piece) = sample.piece_of(self.name) else { return Ok(None) };
         let columns = self.probe(&piece).map_err(|e| e.in_sample(sample.key()))?;
-        let noted = |column: Field| match sample.shard().and_then(|(sealed, _)| notes(&sealed.manifest, column.name()))
-        {
-            Some(notes) => with_metadata(column, PACKED, notes),
-            None => column,
+        let Some((sealed, _)) = sample.shard() else { return Ok(Some(columns)) };
+        let noted = |column: Field| {
+            let name = column.name().clone();
+            notes(&sealed.manifest, &name).fold(column, |column, (name, note)| with_metadata(column, name, note))
         };
         Ok(Some(columns.into_iter().map(noted).collect()))
     }

@@ -131,7 +131,8 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found
     let listing = match builder.found()? {
         Found::Whole(listing) => listing,
         Found::Spilled(mut spilled) => {
-            let decodes = options.recipe.decode == Decode::Auto && decode::splits_files(context, &spilled.first()?)?;
+            let listing = spilled.first()?;
+            let decodes = options.recipe.decode != Decode::Never && decode::splits_files(context, options, &listing)?;
             if !decodes {
                 spilled.pass_over_cards(options.recipe, context.cancel)?;
                 idle_setting(options.recipe, &spilled.rest)?;
@@ -162,7 +163,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
         }
         dedup::apply(context, options.io_threads, &mut listing)?;
     }
-    if options.recipe.decode == Decode::Auto {
+    if options.recipe.decode != Decode::Never {
         decode::apply(context, options, &mut listing)?;
     }
     listing.sort_faults();

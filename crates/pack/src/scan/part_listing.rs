@@ -51,7 +51,7 @@ pub(crate) fn scan_part(
     context: Scan<'_>,
     options: &ScanOptions<'_>,
     (prepared, part): (Prepared, Part),
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> Result<Scanned> {
     let Prepared { builder, starts } = prepared;
     let inputs = roots::digest(&starts);
@@ -154,8 +154,8 @@ const TOGETHER: usize = 4096;
 const STARTS: usize = 1 << 16;
 
 /// A listing that is being written.
-struct PartListing<'a, W: Write> {
-    writer: ListingWriter<W>,
+struct PartListing<'a> {
+    writer: ListingWriter<'a>,
     roots: &'a [PathBuf],
     /// Ignored inputs by reason: how many, and the first by name.
     ignored: BTreeMap<Cow<'static, str>, (u64, PathBuf)>,
@@ -165,7 +165,7 @@ struct PartListing<'a, W: Write> {
     scanned: Scanned,
 }
 
-impl<W: Write> PartListing<'_, W> {
+impl<'a> PartListing<'a> {
     fn take(&mut self, event: WalkEvent) -> Result<()> {
         match event {
             WalkEvent::Files { root, folder, files } => {
@@ -267,7 +267,7 @@ impl<W: Write> PartListing<'_, W> {
     }
 
     /// Writes what was counted and kept.
-    fn end(mut self) -> Result<ListingWriter<W>> {
+    fn end(mut self) -> Result<ListingWriter<'a>> {
         for (why, (inputs, first)) in std::mem::take(&mut self.ignored) {
             let first = PathText::from(first.as_os_str());
             self.writer.record(&ListingRecord::Ignored { why: why.into_owned(), inputs, first })?;

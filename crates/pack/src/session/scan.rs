@@ -31,7 +31,7 @@ impl Session {
         Location::holds_objects(out)?;
         let typed = recipe.planning(&self.registry, None)?.typed;
         let options = recipe.scanning(&*self.store, typed, self.io_threads)?;
-        let options = ScanOptions { probes: recipe.decode == Decode::Auto, ..options };
+        let options = ScanOptions { probes: recipe.decode != Decode::Never, ..options };
         let tables = KeptTables::none();
         let prepared = prepare(self.scanning(&tables), &options)?;
         refuse_strangers(&*self.store, out, &|_| false).map_err(|e| as_output_error(e, out))?;

@@ -29,7 +29,7 @@ use publishing::Publishing;
 use settings::WriterSettings;
 use shard_threads::{Filling, ShardThreads, WriterState};
 use std::collections::VecDeque;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::sync::Arc;
 
 /// What a writer takes from its session.
@@ -57,7 +57,7 @@ pub struct Writer {
     threads: ShardThreads,
     filling: VecDeque<Filling>,
     filled: Vec<FilledShard>,
-    plan: PlanWriter<BufWriter<Box<dyn Write + Send>>>,
+    plan: PlanWriter<'static>,
     plan_stage: Stage,
     staging: Staging,
     destination: Destination,

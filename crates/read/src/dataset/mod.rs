@@ -402,6 +402,20 @@ pub(crate) fn meaning(field: &Field) -> (Option<&str>, bool, bool, Option<&Strin
     (unit, of_day, logical.contains("tz="), field.metadata().get(PACKED))
 }
 
+/// What to do about fields whose types differ.
+fn remedy(one: &Field, other: &Field) -> &'static str {
+    use FieldType::{Ragged, Tensor};
+    match (FieldType::of(one), FieldType::of(other)) {
+        // Numbers of other types would not help.
+        (
+            Ok(Tensor { element: a, .. } | Ragged { element: a, .. }),
+            Ok(Tensor { element: b, .. } | Ragged { element: b, .. }),
+        ) if a == b => "open them apart, or pack them with `ragged`",
+        (Ok(a), Ok(b)) if a.element() == b.element() => "open them apart",
+        _ => "open them apart, or pack them with `cast`",
+    }
+}
+
 /// The type of a field, as files say it where they say more.
 pub(crate) fn shown(field: &Field) -> String {
     match (field.metadata().get(LOGICAL), numpy_type(field)) {
@@ -429,11 +443,7 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
                     false => format!("field {} is {b} here and {a} in {first}", field.name()),
                 };
                 let error = Error::config(message).with_code(Code::ColumnsDiffer).in_input(name).in_field(field.name());
-                // Where only shapes differ, numbers of other types would not help.
-                let element = |field: &Field| FieldType::of(field).ok().and_then(|kind| kind.element().cloned());
-                let shapes = element(known).is_some() && element(known) == element(field);
-                let remedy = if shapes { "`ragged`" } else { "`cast`" };
-                return Err(error.hint(format!("open them apart, or pack them with {remedy}")));
+                return Err(error.hint(remedy(known, field)));
             }
             match (classes(field), classes(known)) {
                 (Some(here), Some(there)) if there.starts_with(&here) => {}

@@ -6,8 +6,8 @@ use super::shard::{Shard, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    CLASSES, Code, DataType, Error, Field, FieldType, FileKind, Kind, Limits, Options, PACKED, Registry, Result,
-    Schema, SchemaRef, Store, nearest_path, with_metadata,
+    CLASSES, Code, DataType, Error, Field, FieldType, FileKind, HUGGINGFACE, Kind, Limits, Options, PACKED, Registry,
+    Result, Schema, SchemaRef, Store, nearest_path, with_metadata,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{is_glob, natural, paths_of};
@@ -89,6 +89,13 @@ pub(super) fn sealed(
     options: &OpenOptions,
 ) -> Result<Dataset> {
     manifest.refuse_write_only().map_err(|e| e.in_input(dir.display()))?;
+    // The schema is that of the manifest, and so are the keys.
+    if let Some(name) = CHOICES.into_iter().find(|name| options.options.get(name).is_some()) {
+        let error = Error::config(format!("the reader's option {name} chooses columns of files that others wrote"));
+        return Err(error
+            .in_input(dir.display())
+            .hint("fields of a dataset are chosen by what reads them: a loader, or a view"));
+    }
     let id = options.format.as_ref().unwrap_or(&manifest.format.format);
     // The source needs the sink's layout.
     let mut all = options.options.clone();
@@ -133,6 +140,9 @@ pub(super) fn sealed(
     Ok(Dataset { base: Some(Arc::new(Base::new(store, dir, manifest))), ..dataset })
 }
 
+/// Options of readers that choose columns.
+const CHOICES: [&str; 2] = ["columns", "datasets"];
+
 /// Shards whose indexes are searched for the stored names of fields.
 const LOOKED_AT: usize = 16;
 
@@ -174,10 +184,8 @@ fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let field = |name: String| {
         let packed = packed.fields().iter().find(|field| is_of(&name, field.name()));
         let field = Field::new(&name, DataType::BinaryView, packed.is_none_or(|packed| packed.is_nullable()));
-        let field = match packed.and_then(|packed| packed.metadata().get(PACKED)) {
-            Some(notes) => with_metadata(field, PACKED, notes),
-            None => field,
-        };
+        let notes = [PACKED, HUGGINGFACE].into_iter().filter_map(|name| Some((name, packed?.metadata().get(name)?)));
+        let field = notes.fold(field, |field, (name, note)| with_metadata(field, name, note));
         match packed.map(|packed| FieldType::of(packed)) {
             Some(Ok(FieldType::Ragged { element, .. } | FieldType::List { element, depth: 1 }))
                 if element != DataType::Utf8View =>

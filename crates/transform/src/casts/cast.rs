@@ -3,7 +3,7 @@
 //! Numbers that overflow, and floats with a fraction cast to an integer, are errors. Floats round to nearest, ties
 //! to even (IEEE 754). Bytes are parsed as decimal text for numbers and as UTF-8 for text.
 
-use super::{of_row, times};
+use super::{bytes, of_row, times};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -30,11 +30,12 @@ pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
     Ok(match name {
         "bool" => DataType::Boolean,
         "text" => DataType::Utf8View,
+        "bytes" => bytes::TARGET,
         other => match number().or_else(|| times::target(other)) {
             Some(known) => known,
             None => {
                 return Err(Error::config(format!(
-                    "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64, text, date, timestamp[s] to \
+                    "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64, text, bytes, date, timestamp[s] to \
                      timestamp[ns] and duration[s] to duration[ns]"
                 )));
             }
@@ -49,6 +50,10 @@ pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
     let numeric = |t: &DataType| t.is_numeric() || *t == DataType::Boolean;
     if to.is_temporal() {
         return times::field(field, to).ok_or_else(refused);
+    }
+    if *to == bytes::TARGET {
+        let refused = || refused().hint("bytes are made of text, and of `uint8` of one dimension");
+        return bytes::field(field).ok_or_else(refused);
     }
     if *to == DataType::Utf8View && from.element().is_some_and(|element| numeric(element) || is_bytes(field, element)) {
         let kind = match from {
@@ -82,6 +87,9 @@ pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
 /// Casts the elements of `column`, which is field `from` of `rows`.
 pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match FieldType::of(from)? {
+        _ if *to == bytes::TARGET => {
+            bytes::blobs(column).map_err(|message| Error::content(message).in_field(from.name()))
+        }
         FieldType::Blob | FieldType::Text => parsed(rows, from, to),
         _ => {
             let cast = |column: &ArrayRef| nested(column, &|values| elements_of(from, values, to));

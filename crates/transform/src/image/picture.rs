@@ -289,7 +289,7 @@ fn without_pictures(input: &SchemaRef) -> Error {
     Error::config(format!(
         "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
     ))
-    .hint("pack with `field=NAME=jpg` first, and then again with `image`")
+    .hint("pack with `field=NAME=jpg` first (arrays of bytes also with `cast=NAME=bytes`), and then again with `image`")
 }
 
 fn too_long(field: &str, rows: &Rows) -> Error {

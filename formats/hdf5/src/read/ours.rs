@@ -5,10 +5,11 @@ use super::dataset::Dataset;
 use super::file::H5File;
 use super::group::{Link, links};
 use super::object_header::ObjectHeader;
+use super::path_globs::PathGlobs;
 use super::values::FieldReader;
 use crate::datatype::{Datatype, HEAPED};
 use crate::layout::{self, FIELD, LAYOUT, MASTER};
-use packhorse_core::{Error, FieldType, KEY, NUMPY, Result};
+use packhorse_core::{Error, FieldType, KEY, NUMPY, Result, some_of};
 use std::collections::BTreeMap;
 
 /// Whether the file has our layout; `Unsupported` for a master file.
@@ -22,8 +23,8 @@ pub(crate) fn is_ours(file: &H5File<'_>, root: &ObjectHeader) -> Result<bool> {
     }
 }
 
-/// The file's fields, the key first, and its number of samples.
-pub(crate) fn fields(file: &H5File<'_>, root: &ObjectHeader) -> Result<(Vec<FieldReader>, u64)> {
+/// The file's fields that the globs `wanted` of their paths take, after the key, and its number of samples.
+pub(crate) fn fields(file: &H5File<'_>, root: &ObjectHeader, wanted: &[String]) -> Result<(Vec<FieldReader>, u64)> {
     let root = links(file, root)?;
     let data = child(file, &root, "data")?.ok_or_else(|| Error::content("has no group data: the file is damaged"))?;
     let present = match child(file, &root, "present")? {
@@ -52,7 +53,20 @@ pub(crate) fn fields(file: &H5File<'_>, root: &ObjectHeader) -> Result<(Vec<Fiel
             )));
         }
     }
-    Ok((fields, samples))
+    let wanted = PathGlobs::new(wanted);
+    let all: Vec<String> = fields.iter().map(path).collect();
+    fields.retain(|field| field.field.name() == KEY || wanted.wants(&path(field)));
+    match wanted.unmatched() {
+        None => Ok((fields, samples)),
+        Some(glob) => {
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            Err(Error::config(format!("`datasets`: no dataset matches {glob}; there are {}", some_of(&all))))
+        }
+    }
+}
+
+fn path(field: &FieldReader) -> String {
+    format!("/data/{}", field.field.name())
 }
 
 fn damaged(name: &str) -> Error {

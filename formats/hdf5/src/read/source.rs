@@ -111,11 +111,11 @@ impl Hdf5Source {
     fn parse<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<OpenFile<'a>> {
         let file = H5File::open(input, self.limits, &self.shared)?;
         let root = ObjectHeader::read(&file, file.root)?;
-        let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
+        let ours = ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
         let ForeignFields { readers: mut fields, samples, omitted } = match ours {
             true => {
-                let (readers, samples) = ours::fields(&file, &root)?;
+                let (readers, samples) = ours::fields(&file, &root, &self.datasets)?;
                 ForeignFields { readers, samples, omitted: Vec::new() }
             }
             false => foreign::fields(&file, &root, &self.datasets, &self.reading, self.text)?,

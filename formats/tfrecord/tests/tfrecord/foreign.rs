@@ -167,6 +167,22 @@ fn empty_files_and_records_are_read() {
     assert_eq!((rows[0].num_rows(), rows[0].num_columns()), (2, 0));
 }
 
+/// TFDS and others write the feature of a picture that is not there as an empty list.
+#[test]
+fn an_empty_list_of_bytes_is_a_missing_value() {
+    let picture = |values: &[&[u8]]| vec![bytes("image", values), bytes("name", &[b"a"])];
+    let rows = read(&file(&[picture(&[&[0xff, 1]]), picture(&[]), picture(&[&[0xff]])]), &[]).unwrap();
+    let image = rows[0]["image"].as_binary_view();
+    assert_eq!(image.iter().collect::<Vec<_>>(), [Some(&[0xff, 1][..]), None, Some(&[0xff])]);
+    assert_eq!(rows[0]["name"].null_count(), 0);
+    // Of text an empty list is a list still.
+    let texts = read(&file(&[vec![bytes("words", &[b"a"])], vec![bytes("words", &[])]]), &[]).unwrap();
+    assert_eq!(texts[0]["words"].as_list::<i32>().iter().map(|words| words.unwrap().len()).sum::<usize>(), 1);
+    // A missing value that only a later record lacks does not fit the schema that was inferred without it.
+    let late = file(&[picture(&[&[0xff]]), picture(&[])]);
+    assert!(read(&late, &[("infer", "1")]).unwrap_err().to_string().contains("is missing"));
+}
+
 #[test]
 fn features_that_can_not_be_read_are_null_where_they_are_not_wanted() {
     let frames = |i: u8| vec![ints("label", &[i]), bytes("frames", &[&[0xff, i], &[0xfe]]), ints("n", &[i, i])];

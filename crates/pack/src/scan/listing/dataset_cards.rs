@@ -3,7 +3,7 @@
 use super::merged_pictures::PICTURES;
 use super::{Listing, PieceRef, SampleRef, Spilled};
 use crate::Recipe;
-use crate::input_format::is_card_name;
+use crate::input_format::{is_card_name, is_list_of_classes};
 use packhorse_core::{Cancel, Result};
 use packhorse_storage::Location;
 use std::borrow::Cow;
@@ -47,8 +47,9 @@ impl Cards {
             if self.first.as_ref().is_none_or(|first| path < *first) {
                 self.first = Some(path);
             }
-            self.describes_record |=
-                sample.fields().all(|(field, _)| field == "json") && sample.key().ends_with("features");
+            let is_list = |piece: &PieceRef| is_list_of_classes(listing.stem(piece), listing.field(piece));
+            self.describes_record |= sample.pieces.iter().any(is_list)
+                || sample.fields().all(|(field, _)| field == "json") && sample.key().ends_with("features");
         }
         keep
     }

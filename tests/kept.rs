@@ -1,0 +1,140 @@
+//! What a dataset holds comes through another packing: keys, missing values, names of classes, members of tars.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use common::process::{Ended, packhorse};
+use packhorse::dataset::{MANIFEST, Manifest};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn pack(input: &Path, to: &str, out: &Path, more: &[&str]) -> Ended {
+    packhorse(&[&["pack", text(input), "--to", to, "--out", text(out), "-q"], more].concat()).run()
+}
+
+fn packed(input: &Path, to: &str, out: &Path, more: &[&str]) {
+    let ended = pack(input, to, out, more);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+/// The samples as `head` shows them.
+fn shown(dataset: &Path) -> String {
+    let ended = packhorse(&["head", text(dataset), "-n", "1000"]).run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    ended.printed
+}
+
+fn table(dir: &Path) -> PathBuf {
+    let table = dir.join("t.csv");
+    fs::write(&table, "__key__,score,name\ns-7/a,1,x\ns-7/b,,\ns-9/a,3,z\n").unwrap();
+    table
+}
+
+#[test]
+fn keys_stay_where_fields_are_selected() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = table(dir.path());
+    for to in ["parquet", "arrow"] {
+        let [whole, part] = ["whole", "part"].map(|name| dir.path().join(format!("{name}-{to}")));
+        packed(&table, to, &whole, &[]);
+        packed(&whole, to, &part, &["--select", "score"]);
+        let part = shown(&part);
+        for key in ["s-7/a\n", "s-7/b\n", "s-9/a\n"] {
+            assert!(part.contains(key) && !part.contains("name"), "{part}");
+        }
+    }
+}
+
+/// The datasets of a shard are the parts of its fields, whose missing values are not zeros.
+#[test]
+fn missing_values_stay_where_datasets_are_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let [whole, part] = ["whole", "part"].map(|name| dir.path().join(name));
+    packed(&table(dir.path()), "hdf5", &whole, &[]);
+    packed(&whole, "parquet", &part, &["--datasets", "/data/score"]);
+    assert_eq!(shown(&part).split_whitespace().collect::<Vec<_>>().join(" "), "s-7/a score: 1 s-7/b s-9/a score: 3");
+}
+
+fn pictures(dir: &Path) -> PathBuf {
+    let input = dir.join("in");
+    for name in ["cat/1.jpg", "cat/2.jpg", "dog/3.jpg"] {
+        fs::create_dir_all(input.join(name).parent().unwrap()).unwrap();
+        fs::write(input.join(name), name).unwrap();
+    }
+    input
+}
+
+/// The samples that a condition chooses.
+fn chosen(dataset: &Path, condition: &str, out: &Path) -> u64 {
+    let ended = packhorse(&["view", text(dataset), "--where", condition, "--out", text(out), "--json"]).run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    serde_json::from_str::<serde_json::Value>(&ended.printed).unwrap()["samples"].as_u64().unwrap()
+}
+
+#[test]
+fn labels_keep_the_names_of_their_classes_under_another_name_and_through_tars() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let renamed = ["--field", "cls=label"];
+    packed(&pictures(dir.path()), "parquet", &at("parquet"), &[&["--labels", "folders"], &renamed[..]].concat());
+    for (from, to) in
+        [("parquet", "webdataset"), ("webdataset", "webdataset-2"), ("webdataset-2", "hdf5"), ("hdf5", "arrow")]
+    {
+        packed(&at(from), to.trim_end_matches("-2"), &at(to), &[]);
+    }
+    for name in ["parquet", "webdataset", "webdataset-2", "hdf5", "arrow"] {
+        let field = if name.starts_with("webdataset") { "label.npy" } else { "label" };
+        let view = at(&format!("view-{name}"));
+        assert_eq!(chosen(&at(name), &format!("{field} == 'cat'"), &view), 2, "{name}");
+        let manifest = Manifest::decode(&fs::read(at(name).join(MANIFEST)).unwrap()).unwrap();
+        let label = manifest.schema.iter().find(|field| field.name == "label").unwrap();
+        let feature = label.metadata.values().find(|text| text.contains("ClassLabel")).unwrap();
+        assert!(feature.contains(r#"["cat","dog"]"#), "{name}: {feature}");
+        assert_eq!(manifest.classes, ["cat", "dog"], "{name}");
+    }
+}
+
+/// From tar to tar, members of several arrays stay as they are, unless that is asked for. To a container with types they are fields.
+#[test]
+fn members_of_several_arrays_stay_whole_in_tars() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let made = packhorse(&["synth", "npz", "--count", "2", "--out", text(&at("arrays")), "-q"]).run();
+    assert_eq!(made.code(), 0, "{made:?}");
+    fs::create_dir(at("tars")).unwrap();
+    let mut tar = tar::Builder::new(fs::File::create(at("tars/a.tar")).unwrap());
+    let folder = fs::read_dir(at("arrays")).unwrap().next().unwrap().unwrap().path();
+    let folder = if folder.is_dir() { folder } else { at("arrays") };
+    for (number, name) in fs::read_dir(folder).unwrap().enumerate() {
+        tar.append_path_with_name(name.unwrap().path(), format!("{number}.feat.npz")).unwrap();
+    }
+    tar.finish().unwrap();
+    let members = |out: &str| {
+        let listed = packhorse(&["ls", text(&at(out)), "--json"]).run();
+        assert_eq!(listed.code(), 0, "{listed:?}");
+        let lines = listed.printed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.map(|line| line["field"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    packed(&at("tars"), "webdataset", &at("same"), &[]);
+    assert_eq!(members("same"), ["feat.npz", "feat.npz"]);
+    packed(&at("same"), "webdataset", &at("again"), &["--decode", "auto"]);
+    assert_eq!(members("again"), ["feat.npz", "feat.npz"]);
+    packed(&at("tars"), "webdataset", &at("split"), &["--decode", "always", "--ragged"]);
+    let split = members("split");
+    assert!(
+        split.len() >= 4 && split.iter().all(|member| member.starts_with("feat.") && member.ends_with(".npy")),
+        "{split:?}"
+    );
+    packed(&at("tars"), "parquet", &at("typed"), &["--ragged"]);
+    assert!(!shown(&at("typed")).contains("npz"));
+    // Those of files have no member to stay.
+    packed(&at("arrays"), "webdataset", &at("files"), &["--ragged"]);
+    assert!(members("files").iter().all(|member| member.ends_with(".npy")));
+}
