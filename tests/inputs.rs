@@ -957,6 +957,16 @@ fn groups_of_hdf5_are_samples() {
     assert!(rows.code() != 0 && rows.said.contains("pack with --groups '/data/*'"), "{rows:?}");
     let alike = pack(dir.path(), "in/a.h5", "alike", &["--datasets", "/data/demo_0/goal,/data/demo_1/goal"]);
     assert!(alike.said.contains("the groups data/demo_0 and data/demo_1"), "{alike:?}");
+    // What looks into a file takes the options of its reader by one flag, and names it so.
+    let a = dir.path().join("in/a.h5");
+    let look = |more: &[&str]| packhorse(&[&["head", text(&a), "-n", "1"], more].concat()).run();
+    let told = look(&[]);
+    assert!(told.code() == CONTENT && told.said.contains("--read 'groups=/data/*'"), "{told:?}");
+    let seen = look(&["--read", "groups=/data/*"]);
+    assert!(seen.code() == 0 && seen.printed.contains("path: data/demo_0"), "{seen:?}");
+    let columns = packhorse(&["stat", text(&a), "--read", "datasets=/data/demo_0/goal", "--json"]).run();
+    assert!(columns.printed.contains("data.demo_0.goal"), "{columns:?}");
+    assert_eq!(look(&["--read", "groups"]).code(), CONFIG);
     let both = pack(dir.path(), "in", "both", &["--groups", "/data/*"]);
     assert_eq!((both.code(), samples(&both)), (0, 24), "{both:?}");
     assert!(!both.said.contains("have datasets of the same names"), "{both:?}");

@@ -101,6 +101,52 @@ fn labels_keep_the_names_of_their_classes_under_another_name_and_through_tars() 
     }
 }
 
+/// What tells JSON from other text is the note of the column, which a tar has no place for.
+#[test]
+fn json_is_json_behind_a_tar_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("chats.jsonl"), "{\"chat\": [{\"role\": \"user\", \"tool\": null}]}\n").unwrap();
+    packed(&at("chats.jsonl"), "webdataset", &at("tars"), &["--from", "jsonl"]);
+    packed(&at("tars"), "parquet", &at("tables"), &[]);
+    packed(&at("chats.jsonl"), "parquet", &at("more"), &["--from", "jsonl"]);
+    let both =
+        packhorse(&["pack", text(&at("tables")), text(&at("more")), "--to", "arrow", "--out", text(&at("both"))]);
+    assert_eq!(both.run().code(), 0);
+    // It is not encoded twice.
+    packed(&at("tables"), "parquet", &at("again"), &["--from", "parquet", "--read", "json=chat"]);
+    assert_eq!(shown(&at("again")), shown(&at("tables")));
+    for name in ["tables", "again", "both"] {
+        let manifest = Manifest::decode(&fs::read(at(name).join(MANIFEST)).unwrap()).unwrap();
+        let chat = manifest.schema.iter().find(|field| field.name == "chat").unwrap();
+        assert!(chat.metadata.values().any(|note| note == "json"), "{name}: {chat:?}");
+    }
+}
+
+/// The width of NumPy text is that of the longest one, which the next samples may exceed.
+#[test]
+fn longer_text_can_be_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (name, text) in [("short", "S1"), ("long", "S10")] {
+        let header = format!("{{'descr': '<U{}', 'fortran_order': False, 'shape': (), }}", text.len());
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
+        fs::create_dir(at(name)).unwrap();
+        fs::write(at(name).join(format!("{name}.subject.npy")), bytes).unwrap();
+    }
+    for to in ["webdataset", "hdf5", "parquet", "arrow", "tfrecord"] {
+        let out = at(to);
+        packed(&at("short"), to, &out, &[]);
+        let more = packhorse(&["append", text(&out), text(&at("long"))]).run();
+        assert_eq!(more.code(), 0, "{to}: {more:?}");
+        let shown = shown(&out);
+        assert!(shown.contains("S1\n") && shown.contains("S10"), "{to}: {shown}");
+    }
+}
+
 /// From tar to tar, members of several arrays stay as they are, unless that is asked for. To a container with types they are fields.
 #[test]
 fn members_of_several_arrays_stay_whole_in_tars() {

@@ -10,6 +10,7 @@ use crate::examples::{
     VIEW_EXAMPLES,
 };
 use crate::exit;
+use crate::inspect_args::{Cat, Head, Ls, Stat};
 use crate::planning::{Append, Moved, Pack, PlanArgs, ScanArgs, Threads, Work};
 use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
@@ -386,45 +387,6 @@ pub(crate) struct Stage {
     /// The number of reads in flight
     #[arg(long, visible_alias = "threads", short = 'j', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: u16,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct Ls {
-    /// The dataset's folder, a folder of third-party shards, or a file in either
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) path: PathBuf,
-
-    /// Show lengths and offsets too
-    #[arg(long, short)]
-    pub(crate) long: bool,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct Cat {
-    /// The dataset's folder, a folder of third-party shards, or a file in either
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) path: PathBuf,
-
-    /// The member, KEY.FIELD
-    pub(crate) member: String,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct Head {
-    /// The dataset's folder, a folder of third-party shards, or a file in either
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) path: PathBuf,
-
-    /// The number of samples to show
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 5)]
-    pub(crate) samples: u64,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct Stat {
-    /// The dataset's folder, a folder of third-party shards, or a file in either
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) path: PathBuf,
 }
 
 #[derive(ClapArgs)]

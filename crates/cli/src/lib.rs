@@ -15,6 +15,7 @@ mod event_counts;
 mod examples;
 mod exit;
 mod flags;
+mod inspect_args;
 mod metrics;
 mod observe_args;
 mod observed;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The long flags of all commands.
 static FLAGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
@@ -21,12 +22,32 @@ fn collect(command: &Command, found: &mut BTreeSet<String>) {
 /// The setting without a flag: a positional argument.
 pub(crate) const POSITIONAL: &str = "input";
 
+/// The settings of readers that have flags of their own where files are packed.
+const OF_READERS: [&str; 5] = ["attributes", "branches", "datasets", "groups", "tree"];
+
+/// Whether the command takes options of readers by its flag `read` alone.
+static NAMES_READ: AtomicBool = AtomicBool::new(false);
+
+/// From now on messages name options of readers by the flag `read`.
+pub(crate) fn name_read() {
+    NAMES_READ.store(true, Ordering::Relaxed);
+}
+
 /// [`flags_of`] a message, with the flags of all commands.
 pub(crate) fn flags(text: &str) -> Cow<'_, str> {
     if !text.contains('`') {
         return Cow::Borrowed(text);
     }
-    flags_of(text, &|name| FLAGS.contains(name)).into()
+    let text = if NAMES_READ.load(Ordering::Relaxed) { Cow::Owned(by_read(text)) } else { Cow::Borrowed(text) };
+    flags_of(&text, &|name| FLAGS.contains(name)).into()
+}
+
+/// `text` with the settings of readers as values of `read`.
+fn by_read(text: &str) -> String {
+    OF_READERS.iter().fold(text.to_owned(), |text, name| {
+        let text = text.replace(&format!("`{name}="), &format!("`read={name}="));
+        text.replace(&format!("`{name}`"), &format!("`read={name}=NAME`"))
+    })
 }
 
 /// `text` with each setting in backticks as a flag, and within a command in backticks (`` `packhorse verify full` ``)
@@ -102,6 +123,14 @@ mod tests {
         {
             assert_eq!(path_word(Path::new(path)), shown);
         }
+    }
+
+    #[test]
+    fn options_of_readers_are_named_by_read_where_that_is_the_flag() {
+        let text = "choose with `datasets` or `tree=NAME`, or pack with `packhorse pack tree=*`, `jobs=2`";
+        let shown =
+            "choose with `read=datasets=NAME` or `read=tree=NAME`, or pack with `packhorse pack tree=*`, `jobs=2`";
+        assert_eq!(by_read(text), shown);
     }
 
     #[test]

@@ -40,11 +40,11 @@ impl Preview {
     }
 }
 
-/// The first `samples` samples of the file `path`.
+/// The first `samples` samples of the file `path`, with the options `read` of its reader.
 ///
 /// Errors: `Unsupported` where the file is not a shard of a known format; those of reading it.
-pub fn head(registry: &Registry, store: &dyn Store, path: &Path, samples: u64) -> Result<Vec<Preview>> {
-    let (source, input) = shard(registry, store, path)?;
+pub fn head(registry: &Registry, store: &dyn Store, path: &Path, read: &Options, samples: u64) -> Result<Vec<Preview>> {
+    let (source, input) = shard(registry, store, path, read)?;
     let lists = source.lists();
     let table = source.open(Arc::from(input)).map_err(|e| e.in_input(path.display()))?;
     let items = match lists {

@@ -24,21 +24,27 @@ pub fn list(
     path: &Path,
     each: &mut dyn FnMut(&MemberName, Extent) -> Result<()>,
 ) -> Result<()> {
-    let (source, input) = shard(registry, store, path)?;
+    let (source, input) = shard(registry, store, path, &Options::new())?;
     source.list(&*input, &mut |entry| match (split_name(entry.name), entry.extent) {
         (Ok(name), Ok(extent)) => each(&name, extent),
         _ => Ok(()),
     })
 }
 
-pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
+/// Opens the shard `path` with the options `read` of its reader.
+pub(crate) fn shard(
+    registry: &Registry,
+    store: &dyn Store,
+    path: &Path,
+    read: &Options,
+) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
     let main = main_file(registry, store, path);
     let Some((format, compression)) = container(registry, &NameRules::default(), &main) else {
         return Err(no_shard(store, path));
     };
     let input =
         open(store, &main, compression).map_err(|e| gone(store, &main).unwrap_or_else(|| as_request_error(e)))?;
-    Ok((format.source(&Options::new(), Limits::default())?, input))
+    Ok((format.source(read, Limits::default())?, input))
 }
 
 /// The error of a shard that is not there, though its dataset is.
@@ -127,9 +133,16 @@ pub fn stored_names(registry: &Registry, manifest: &Manifest) -> Result<BTreeMap
 
 /// Writes the member `name` (`KEY.FIELD`) of the shard `path` to `out`: bytes and text as they are, numbers and arrays
 /// of table shards as `.npy`. Returns whether the shard has it.
-pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<bool> {
-    if columns(registry, store, path)?.is_some() {
-        return inspect_rows::cat(registry, store, path, name, out);
+pub fn cat(
+    registry: &Registry,
+    store: &dyn Store,
+    path: &Path,
+    read: &Options,
+    name: &str,
+    out: &mut dyn Write,
+) -> Result<bool> {
+    if columns(registry, store, path, read)?.is_some() {
+        return inspect_rows::cat(registry, store, path, read, name, out);
     }
     let wanted =
         split_name(name.as_bytes()).map_err(|fault| Error::config(format!("\"{name}\" {fault}; give KEY.FIELD")))?;
@@ -139,7 +152,7 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
         Ok(())
     })?;
     let Some(extent) = found else { return Ok(false) };
-    let (_, input) = shard(registry, store, path)?;
+    let (_, input) = shard(registry, store, path, read)?;
     let input = match input.len() {
         Some(_) => input,
         None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,

@@ -20,9 +20,10 @@ pub struct Columns {
     pub fields: Vec<(String, String)>,
 }
 
-/// The columns of the file `path`; `None` if its fields are ranges of bytes, which [`list`](crate::list) names.
-pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Columns>> {
-    let info = opened(registry, store, path)?.map(|table| table.info()).transpose();
+/// The columns of the file `path`, with the options `read` of its reader; `None` if its fields are ranges of bytes, which
+/// [`list`](crate::list) names.
+pub fn columns(registry: &Registry, store: &dyn Store, path: &Path, read: &Options) -> Result<Option<Columns>> {
+    let info = opened(registry, store, path, read)?.map(|table| table.info()).transpose();
     Ok(info.map_err(|e| e.in_input(path.display()))?.map(columns_of))
 }
 
@@ -33,8 +34,8 @@ pub(crate) fn columns_of(info: TableInfo) -> Columns {
 }
 
 /// The rows of the file `path`; `None` if its fields are ranges of bytes.
-fn opened(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Box<dyn Table>>> {
-    let (source, input) = shard(registry, store, path)?;
+fn opened(registry: &Registry, store: &dyn Store, path: &Path, read: &Options) -> Result<Option<Box<dyn Table>>> {
+    let (source, input) = shard(registry, store, path, read)?;
     match source.lists() {
         true => Ok(None),
         false => source.open(Arc::from(input)).map(Some).map_err(|e| e.in_input(path.display())),
@@ -47,10 +48,11 @@ pub(crate) fn cat(
     registry: &Registry,
     store: &dyn Store,
     path: &Path,
+    read: &Options,
     name: &str,
     out: &mut dyn Write,
 ) -> Result<bool> {
-    let Some(table) = opened(registry, store, path)? else { return Ok(false) };
+    let Some(table) = opened(registry, store, path, read)? else { return Ok(false) };
     cat_of(registry, &*table, 0..u64::MAX, name, &|_| true, out)
 }
 

@@ -279,7 +279,7 @@ fn as_text(a: &Field, b: &Field) -> Option<String> {
     let is_number = |field: &Field| match FieldType::of(field).ok()? {
         FieldType::Text => Some(false),
         FieldType::Scalar(element) => Some(element.is_numeric() || element == DataType::Boolean),
-        _ => None,
+        kind => matches!(kind.element(), Some(DataType::FixedSizeBinary(_))).then_some(false),
     };
     let is_texts = |field: &Field| numpy_type(field).is_none_or(|name| name.starts_with("|S"));
     let numbers = is_number(a)? && is_number(b)?;
@@ -320,7 +320,9 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
         let (name, first) = (field.name(), known.first.display());
         let error = Error::content(format!("field {name} has {here} here and {there} in {first}"));
         let hint = match [here, there].contains(&JSON) {
-            true => format!("`schema={name}:json` takes the values of all files as JSON"),
+            true => format!(
+                "`schema={name}:json` takes the values of all JSON lines as JSON, `from=parquet` with `read=json={name}` those of tables"
+            ),
             false => "pack the inputs apart".to_owned(),
         };
         return Some(error.with_code(Code::ColumnsDiffer).in_field(name).hint(hint));

@@ -1,13 +1,14 @@
 //! Columns of any nesting as JSON text, one value for each row: `read=json=messages`.
 //!
 //! RFC 8259, without white space. Objects have all members of their struct, null ones too; keys of maps are text. Numbers are written so
-//! that they are read back as they are; those that are not finite are refused, since JSON has none.
+//! that they are read back as they are; those that are not finite are refused, since JSON has none. A column of text holds JSON already.
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, downcast_integer_array, types};
 use arrow_buffer::ArrowNativeType;
 use packhorse_core::{DataType, Error, Field, Kind, Result};
+use serde_json::value::RawValue;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ fn is_text(field: &Field) -> bool {
 /// The most bytes of text that the rows read at once become: values that a file holds once may be repeated.
 const MOST: usize = 1 << 30;
 
-/// The rows of `array` as JSON; null rows are null. `Content` for numbers that are not finite, `Limit` for more than 1 GiB of text.
+/// The rows of `array` as JSON; null rows are null. `Content` for numbers that are not finite and for text that is not JSON, `Limit` for
+/// more than 1 GiB of text.
 pub(crate) fn texts(array: &ArrayRef) -> Result<ArrayRef> {
     let (mut texts, nulls) = (StringViewBuilder::with_capacity(array.len()), array.logical_nulls());
     let (mut text, mut left) = (String::new(), MOST);
@@ -48,11 +50,20 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<ArrayRef> {
             continue;
         }
         text.clear();
-        write(array, row, &mut text, left)?;
+        let (values, at) = category(array, row).unwrap_or((array, row));
+        match self::text(values, at) {
+            Some(json) => text.push_str(checked(json)?),
+            None => write(array, row, &mut text, left)?,
+        }
         left = left.checked_sub(text.len()).ok_or_else(too_long)?;
         texts.append_value(&text);
     }
     Ok(Arc::new(texts.finish()))
+}
+
+fn checked(json: &str) -> Result<&str> {
+    let parsed = serde_json::from_str::<&RawValue>(json);
+    parsed.map(RawValue::get).map_err(|e| Error::content(format!("holds text that is not JSON: {e}")))
 }
 
 fn too_long() -> Error {
@@ -83,9 +94,8 @@ fn write(array: &ArrayRef, row: usize, out: &mut String, most: usize) -> Result<
         DataType::LargeUtf8 => quoted(array.as_string::<i64>().value(row), out)?,
         DataType::Utf8View => quoted(array.as_string_view().value(row), out)?,
         DataType::Dictionary(_, _) => {
-            let dictionary = array.as_any_dictionary();
-            let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
-            write(dictionary.values(), key.ok_or_else(bug)?, out, most)?;
+            let (values, at) = category(array, row).ok_or_else(bug)?;
+            write(values, at, out, most)?;
         }
         DataType::List(_) => list(&array.as_list::<i32>().value(row), out, most)?,
         DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), out, most)?,
@@ -106,6 +116,13 @@ fn write(array: &ArrayRef, row: usize, out: &mut String, most: usize) -> Result<
         _ => return Err(bug())
     );
     Ok(())
+}
+
+/// The values of a dictionary, and the place of that in row `row`.
+fn category(array: &ArrayRef, row: usize) -> Option<(&ArrayRef, usize)> {
+    let dictionary = array.as_any_dictionary_opt()?;
+    let key = key(dictionary.keys(), row).filter(|key| *key < dictionary.values().len());
+    key.map(|key| (dictionary.values(), key))
 }
 
 /// The key in row `row` of a dictionary's keys.
@@ -184,12 +201,28 @@ mod tests {
         let wanted = ["0.1", "-0.0", "1e300", "5e-324", "3.0"].map(|text| Some(text.to_owned()));
         assert_eq!(lines(Arc::new(floats)), [&wanted[..], &[None]].concat());
         assert_eq!(lines(Arc::new(UInt64Array::from(vec![u64::MAX]))), [Some(u64::MAX.to_string())]);
-        let texts = StringArray::from(vec!["\"\\\n\u{1}é"]);
-        assert_eq!(lines(Arc::new(texts)), [Some("\"\\\"\\\\\\n\\u0001é\"".to_owned())]);
         for odd in [f64::NAN, f64::INFINITY] {
             let array: ArrayRef = Arc::new(Float64Array::from(vec![odd]));
             assert_eq!(super::texts(&array).unwrap_err().kind(), packhorse_core::Kind::Content);
         }
+    }
+
+    /// Once is enough: what a tar or another program kept as text is JSON already.
+    #[test]
+    fn text_that_is_json_stays_as_it_is() {
+        let texts = StringArray::from(vec![Some(r#" [{"role": "user"}]"#), None, Some("1.50")]);
+        let wanted = [Some(r#"[{"role": "user"}]"#.to_owned()), None, Some("1.50".to_owned())];
+        assert_eq!(lines(Arc::new(texts)), wanted);
+        let plain: ArrayRef = Arc::new(StringArray::from(vec!["[1]", "hello"]));
+        let error = super::texts(&plain).unwrap_err();
+        assert!(error.message().contains("not JSON") && error.kind() == packhorse_core::Kind::Content, "{error}");
+    }
+
+    #[test]
+    fn texts_in_lists_are_escaped() {
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        lists.append_value([Some("\"\\\n\u{1}é")]);
+        assert_eq!(lines(Arc::new(lists.finish())), [Some("[\"\\\"\\\\\\n\\u0001é\"]".to_owned())]);
     }
 
     #[test]
@@ -223,7 +256,7 @@ mod tests {
             [r#"{"animal":"dog"}"#, r#"{"animal":null}"#, r#"{"animal":"cat"}"#].map(|text| Some(text.to_owned()));
         assert_eq!(lines(Arc::new(rows)), wanted);
         // A null among the values, and columns of nothing.
-        let values: ArrayRef = Arc::new(StringArray::from(vec![None, Some("cat")]));
+        let values: ArrayRef = Arc::new(StringArray::from(vec![None, Some("\"cat\"")]));
         let animals = DictionaryArray::new(Int8Array::from(vec![0, 1]), values);
         assert_eq!(lines(Arc::new(animals)), [None, Some("\"cat\"".to_owned())]);
         let nothing: ArrayRef = Arc::new(arrow_array::NullArray::new(1));

@@ -61,12 +61,12 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
         (Some(item), 1, _) => Ok((*item).clone()),
         (None, _, wanted) if wanted.is_none() || all.is_empty() => Err(Error::content("holds no tree")),
         (None, _, Some("*")) => Err(Error::config(format!(
-            "`tree=*` packs each tree into a dataset of its own; to read one, name it: {}",
+            "to read one of its trees, name it: {} (`packhorse pack tree=*` makes a dataset of each)",
             listed(file, &all)
         ))),
         (None, _, Some(name)) => Err(Error::config(format!("holds no tree {name} for `tree`: {}", listed(file, &all)))),
         _ => Err(Error::config(format!(
-            "holds several trees: {}; choose one with `tree=NAME`, or pack each into a dataset of its own with `tree=*`",
+            "holds several trees: {}; choose one with `tree=NAME` (`packhorse pack tree=*` makes a dataset of each)",
             listed(file, &all)
         ))),
     }

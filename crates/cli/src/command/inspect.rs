@@ -5,11 +5,12 @@ use super::plan::left_out;
 use super::verify::in_quarantine;
 use super::view;
 use super::watch::{errors_text, errors_value};
-use crate::args::{Cat, Dir, Head, Ls, Stat};
+use crate::args::Dir;
+use crate::inspect_args::{Cat, Head, Ls, Reading, Stat};
 use crate::outcome::{counted, done, first_lines, output, print, print_whole, success, tally};
-use crate::settings::path_word;
+use crate::settings::{self, path_word};
 use crate::size::show;
-use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
+use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Options, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest};
 use packhorse_pack::{Columns, Damage, OpenedView, Preview, unfit_shards};
 use serde_json::json;
@@ -83,11 +84,12 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
 }
 
 pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
+    let read = reading(&args.reading)?;
     if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
         return ls_view(context, args, &view);
     }
     let files = packhorse_pack::files(context.registry, &*context.store, &args.path)?;
-    if let Some(columns) = columns(context, &files)? {
+    if let Some(columns) = columns(context, &files, &read)? {
         return table(context, &columns);
     }
     let mut out = BufWriter::new(io::stdout().lock());
@@ -101,10 +103,16 @@ pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
     Ok(success())
 }
 
+/// The options of the files' reader, which errors then name as this command takes them.
+fn reading(given: &Reading) -> Result<Options> {
+    settings::name_read();
+    given.options()
+}
+
 /// The columns of the first of these files, and the samples of all; `None` if they are archives.
-fn columns(context: &CommandContext<'_>, files: &[PathBuf]) -> Result<Option<Columns>> {
+fn columns(context: &CommandContext<'_>, files: &[PathBuf], read: &Options) -> Result<Option<Columns>> {
     let Some((first, more)) = files.split_first() else { return Ok(None) };
-    let of = |file: &PathBuf| packhorse_pack::columns(context.registry, &*context.store, file);
+    let of = |file: &PathBuf| packhorse_pack::columns(context.registry, &*context.store, file, read);
     let Some(mut columns) = of(first)? else { return Ok(None) };
     for file in more {
         columns.samples += of(file)?.map_or(0, |more| more.samples);
@@ -156,6 +164,7 @@ fn table(context: &CommandContext<'_>, columns: &Columns) -> Result<ExitCode> {
 }
 
 pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> {
+    let read = reading(&args.reading)?;
     let mut out = output();
     if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
         if view.cat(context.registry, &*context.store, &args.member, &mut out)? {
@@ -164,7 +173,7 @@ pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> 
         return Err(lacks(args));
     }
     for file in packhorse_pack::files(context.registry, &*context.store, &args.path)? {
-        if packhorse_pack::cat(context.registry, &*context.store, &file, &args.member, &mut out)? {
+        if packhorse_pack::cat(context.registry, &*context.store, &file, &read, &args.member, &mut out)? {
             return Ok(success());
         }
     }
@@ -178,7 +187,7 @@ fn lacks(args: &Cat) -> Error {
 
 /// The first samples, those of a dataset from its first shards.
 pub(super) fn head(context: &CommandContext<'_>, args: &Head) -> Result<ExitCode> {
-    let mut left = args.samples;
+    let (read, mut left) = (reading(&args.reading)?, args.samples);
     if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
         previews(context, view.head(context.registry, &*context.store, left)?)?;
         return Ok(success());
@@ -187,7 +196,7 @@ pub(super) fn head(context: &CommandContext<'_>, args: &Head) -> Result<ExitCode
         if left == 0 {
             break;
         }
-        let samples = packhorse_pack::head(context.registry, &*context.store, &file, left)?;
+        let samples = packhorse_pack::head(context.registry, &*context.store, &file, &read, left)?;
         left -= samples.len() as u64;
         previews(context, samples)?;
     }
@@ -213,13 +222,14 @@ fn one_line(text: &str) -> String {
 }
 
 pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
+    let read = reading(&args.reading)?;
     match context.store.stat(&args.path, true) {
-        Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path),
+        Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path, &read),
         // A web server may have a dataset in a folder that it does not know.
         Err(e) if e.is_absent() && context.store.stat(&args.path.join(MANIFEST), true).is_ok() => {
-            dataset(context, &args.path)
+            dataset(context, &args.path, &read)
         }
-        _ => shards(context, &args.path, std::slice::from_ref(&args.path)),
+        _ => shards(context, &args.path, std::slice::from_ref(&args.path), &read),
     }
 }
 
@@ -229,7 +239,7 @@ const DEFAULT_NAME: &str = "shard";
 /// So many counts of single sources are shown.
 const SOURCES: usize = 30;
 
-fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
+fn dataset(context: &CommandContext<'_>, dir: &Path, read: &Options) -> Result<ExitCode> {
     let manifest = Manifest::read_part(&*context.store, dir)?;
     if manifest.is_none()
         && let Some(view) = DatasetView::read(&*context.store, dir)?
@@ -237,7 +247,7 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
         return view::stat(context, dir, &view).map(|()| success());
     }
     let Some(manifest) = manifest else {
-        return shards(context, dir, &packhorse_pack::files(context.registry, &*context.store, dir)?);
+        return shards(context, dir, &packhorse_pack::files(context.registry, &*context.store, dir)?, read);
     };
     let unfit = unfit_shards(&*context.store, dir, &manifest)?;
     let shown = print_whole(&match context.style.json {
@@ -320,8 +330,8 @@ fn described(context: &CommandContext<'_>, manifest: &Manifest) -> Result<String
 }
 
 /// What files say that have no manifest: `files`, which are at `path`.
-fn shards(context: &CommandContext<'_>, path: &Path, files: &[PathBuf]) -> Result<ExitCode> {
-    if let Some(columns) = columns(context, files)? {
+fn shards(context: &CommandContext<'_>, path: &Path, files: &[PathBuf], read: &Options) -> Result<ExitCode> {
+    if let Some(columns) = columns(context, files, read)? {
         return table(context, &columns);
     }
     let mut stat = packhorse_pack::Stat::default();

@@ -3,7 +3,9 @@
 use super::{LABEL, Plan};
 use crate::merged_columns::same_type;
 use crate::scan::TableInput;
-use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, Schema, class_names, numpy_type};
+use packhorse_core::{
+    Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, NUMPY, Result, Schema, class_names, numpy_type,
+};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader, PlanReader};
 use packhorse_transform::{Casts, Transform};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -243,7 +245,9 @@ fn same_columns(
         let known = |field: &FieldRecord| {
             // The classes of labels are compared as lists, which may grow.
             let is_listed = |name: &str| name == HUGGINGFACE || (name == "class_names" && field.name == "cls");
-            let own = field.metadata.iter().filter(|(name, _)| !is_listed(name));
+            // The width of NumPy text does not matter.
+            let is_width = |(name, value): &(&String, &String)| *name == NUMPY && value.starts_with("<U");
+            let own = field.metadata.iter().filter(|(name, _)| !is_listed(name)).filter(|own| !is_width(own));
             let without_zone = |value: &str| value.split_once("tz=").map_or(value, |(kind, _)| kind).to_owned();
             own.map(|(name, value)| (name.clone(), if name == LOGICAL { without_zone(value) } else { value.clone() }))
                 .collect::<Vec<_>>()
@@ -259,7 +263,11 @@ fn same_columns(
             let hint = format!(
                 "{SETTINGS}, or pack the new samples into a dataset of the same format, if need be with `cast`, and append that"
             );
-            return Err(error(what).hint(hint));
+            let error = error(what).hint(hint);
+            return Err(match given_type(field) {
+                Some(kind) => error.hint(format!("in CSV and JSON lines `schema={}:{kind}` says the type", own.name)),
+                None => error,
+            });
         }
         if own.nullable && !field.nullable && !(columns.may_hold)(&own.name) {
             let message = format!(
@@ -279,6 +287,13 @@ fn same_columns(
         true => Ok(()),
         false => refused("the new samples would be stored in other encodings".to_owned()),
     }
+}
+
+/// The type of a field as `schema` names it for tables whose text does not tell it.
+fn given_type(field: &FieldRecord) -> Option<String> {
+    let names = [("Boolean", "bool"), ("Int64", "int64"), ("Float64", "float64"), ("Utf8View", "text")];
+    let (_, name) = names.into_iter().find(|(known, _)| *known == field.data_type && field.metadata.is_empty())?;
+    Some(format!("{name}{}", if field.nullable { "?" } else { "" }))
 }
 
 /// Whether `casts` make the type of `own` that of `field`.

@@ -6,8 +6,8 @@ use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
 use crate::recipe::Decode;
 use packhorse_core::{
-    Codec, DataType, Error, Event, Field, HUGGINGFACE, Kind, Limits, Options, PACKED, Registry, Result, SchemaRef,
-    with_metadata,
+    Codec, DataType, Error, Event, Field, HUGGINGFACE, Kind, LOGICAL, Limits, Options, PACKED, Registry, Result,
+    SchemaRef, with_metadata,
 };
 use packhorse_dataset::{FieldRecord, FieldSource, Manifest};
 use packhorse_transform::Casts;
@@ -108,11 +108,12 @@ pub(super) fn splits_files(context: Scan<'_>, options: &ScanOptions<'_>, listing
     Ok(false)
 }
 
-/// What members of tars do not hold of a field of a sealed dataset: scale, fill value and units, and names of classes.
+/// What members of tars do not hold of a field of a sealed dataset: scale, fill value and units, names of classes, and that text is JSON.
 fn notes<'m>(manifest: &'m Manifest, name: &str) -> impl Iterator<Item = (&'static str, &'m String)> {
     let field = manifest.schema.iter().find(|field| field.name == name);
     let note = move |name| Some((name, field?.metadata.get(name)?));
-    [PACKED, HUGGINGFACE].into_iter().filter_map(note)
+    let is_kept = |(name, note): &(&str, &String)| *name != LOGICAL || *note == "json";
+    [PACKED, HUGGINGFACE, LOGICAL].into_iter().filter_map(note).filter(is_kept)
 }
 
 /// Whether a column that could stay in its file is cast or dropped, or is among the values of tables or of the dataset that samples are
