@@ -8,12 +8,13 @@ mod table;
 use libfuzzer_sys::fuzz_target;
 use packhorse_csv::Csv;
 
-const SETTINGS: [&[(&str, &str)]; 5] = [
+const SETTINGS: [&[(&str, &str)]; 6] = [
     &[],
     &[("delimiter", "spaces"), ("comment", "#"), ("header", "comment")],
     &[("delimiter", "::"), ("header", "none")],
     &[("comment", "%"), ("header", "comment")],
     &[("comment", "#"), ("quote", "none"), ("null", "NA")],
+    &[("delimiter", ";"), ("decimal", ","), ("skip", "1"), ("units", "1")],
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! Builds one column of a block.
 
-use crate::column_type::{ColumnType, bool_of, float_of, int_of};
+use crate::column_type::{ColumnType, bool_of, float_of, int_of, with_point};
 use crate::row_reader::text;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
@@ -11,17 +11,18 @@ use std::sync::Arc;
 pub(crate) enum ColumnBuilder {
     Bool(BooleanBuilder),
     Int(Int64Builder),
-    Float(Float64Builder),
+    /// And whether fractions stand behind a comma.
+    Float(Float64Builder, bool),
     Text(StringViewBuilder),
 }
 
 impl ColumnBuilder {
     /// An empty column with room for so many rows: there may be ten thousand columns, of which each keeps its room.
-    pub(crate) fn new(kind: ColumnType, rows: usize) -> Self {
+    pub(crate) fn new(kind: ColumnType, rows: usize, decimal_comma: bool) -> Self {
         match kind {
             ColumnType::Bool => Self::Bool(BooleanBuilder::with_capacity(rows)),
             ColumnType::Int => Self::Int(Int64Builder::with_capacity(rows)),
-            ColumnType::Float => Self::Float(Float64Builder::with_capacity(rows)),
+            ColumnType::Float => Self::Float(Float64Builder::with_capacity(rows), decimal_comma),
             ColumnType::Text => Self::Text(StringViewBuilder::with_capacity(rows)),
         }
     }
@@ -39,8 +40,9 @@ impl ColumnBuilder {
                 column.append_option(some.map(|v| bool_of(v).ok_or(not(ColumnType::Bool))).transpose()?)
             }
             Self::Int(column) => column.append_option(some.map(|v| int(v).ok_or(not(ColumnType::Int))).transpose()?),
-            Self::Float(column) => {
-                column.append_option(some.map(|v| float(v).ok_or(not(ColumnType::Float))).transpose()?)
+            Self::Float(column, decimal_comma) => {
+                let number = |v| float(&with_point(v, *decimal_comma)).ok_or(not(ColumnType::Float));
+                column.append_option(some.map(number).transpose()?)
             }
             Self::Text(column) => column.append_option(some.map(text).transpose()?),
         }
@@ -51,7 +53,7 @@ impl ColumnBuilder {
         match self {
             Self::Bool(mut column) => Arc::new(column.finish()),
             Self::Int(mut column) => Arc::new(column.finish()),
-            Self::Float(mut column) => Arc::new(column.finish()),
+            Self::Float(mut column, _) => Arc::new(column.finish()),
             Self::Text(mut column) => Arc::new(column.finish()),
         }
     }

@@ -1,6 +1,7 @@
 //! Column types and their inference from values.
 
 use packhorse_core::{DataType, FieldType};
+use std::borrow::Cow;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +52,8 @@ pub(crate) struct TypeInference {
 impl TypeInference {
     pub(crate) const NEW: Self = Self { bool: true, int: true, float: true, wide: false, any: false, missing: false };
 
-    pub(crate) fn add(&mut self, value: &[u8]) {
+    /// Adds a value. `decimal_comma`: its fraction stands behind a comma.
+    pub(crate) fn add(&mut self, value: &[u8], decimal_comma: bool) {
         if value.is_empty() {
             self.missing = true;
             return;
@@ -62,7 +64,8 @@ impl TypeInference {
             let whole = int_of(value);
             self.int = self.int && whole.is_some();
             self.wide = self.wide || whole.is_some_and(|whole| !is_exact(whole));
-            let number = whole.is_some() || value == b"-0" || (!is_digits(value) && float_of(value).is_some());
+            let fraction = || !is_digits(value) && float_of(&with_point(value, decimal_comma)).is_some();
+            let number = whole.is_some() || value == b"-0" || fraction();
             // A float column must not round any integer.
             self.float = number && (self.int || !self.wide);
         }
@@ -100,6 +103,16 @@ pub(crate) fn int_of(value: &[u8]) -> Option<i64> {
         return None;
     }
     std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// A number whose fraction stands behind a comma, if so, as one with a point. A point is then no part of a number.
+pub(crate) fn with_point(value: &[u8], decimal_comma: bool) -> Cow<'_, [u8]> {
+    let swapped = |byte: &u8| match byte {
+        b',' => b'.',
+        b'.' => b',',
+        other => *other,
+    };
+    if decimal_comma { value.iter().map(swapped).collect() } else { Cow::Borrowed(value) }
 }
 
 fn is_exact(whole: i64) -> bool {
@@ -148,8 +161,22 @@ mod tests {
 
     fn kind(values: &[&str]) -> ColumnType {
         let mut fits = TypeInference::NEW;
-        values.iter().for_each(|value| fits.add(value.as_bytes()));
+        values.iter().for_each(|value| fits.add(value.as_bytes(), false));
         fits.kind()
+    }
+
+    #[test]
+    fn a_comma_may_stand_before_the_fraction() {
+        let kind = |values: &[&str]| {
+            let mut fits = TypeInference::NEW;
+            values.iter().for_each(|value| fits.add(value.as_bytes(), true));
+            fits.kind()
+        };
+        assert_eq!(kind(&["1,5", "-3,25e-7", "2", "nan"]), ColumnType::Float);
+        assert_eq!(kind(&["1", "2"]), ColumnType::Int);
+        for odd in ["1.5", "1.234,5", "1,2,3", ",5"] {
+            assert_eq!(kind(&["1,5", odd]), ColumnType::Text, "{odd}");
+        }
     }
 
     #[test]

@@ -33,8 +33,9 @@
 //!   or `spaces` for runs of spaces and tabs, both without quotes; `quote`, `none` where
 //!   quotes are text and every line is a row; `comment`, the sign with which lines begin that are comments; `header`, `none`
 //!   where the first line is a row (columns are `column1` and so on), `comment` where the last comment before the first row names
-//!   them, `first` where the first line does though all names are numbers, which is refused else; `null`, texts of missing
-//!   values beside the empty one (`NA,-9999`), in all columns but the key. A `.csv` or `.tsv`
+//!   them, `first` where the first line does though all names are numbers, which is refused else; `skip`, the number of lines before the
+//!   names or the first row; `units`, that of lines between names and rows; `decimal`, a comma where numbers are written `1,5`; `null`,
+//!   texts of missing values beside the empty one (`NA,-9999`), in all columns but the key. A `.csv` or `.tsv`
 //!   file is a table where it is named as an input; in a folder it is a field of a sample ([`Format::in_folders`]).
 //! * **Errors** name the line: a line with more or fewer fields than the first, text that is not UTF-8, a value that is
 //!   not of the type in `schema`, unclosed quotes, text behind a closing quote.
@@ -44,6 +45,7 @@
 mod column_builder;
 mod column_type;
 mod comments;
+mod first_lines;
 mod options;
 mod row_blocks;
 mod row_reader;

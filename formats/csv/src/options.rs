@@ -12,6 +12,8 @@ pub(crate) struct Dialect {
     pub(crate) quotes: bool,
     /// What comments begin with, at the start of a line.
     pub(crate) comment: Option<u8>,
+    /// The lines before the table.
+    pub(crate) skip: u64,
 }
 
 /// What stands between fields.
@@ -81,6 +83,11 @@ pub(crate) struct Settings {
     comment: Option<u8>,
     /// Whether quotes are text.
     plain_quotes: bool,
+    skip: u64,
+    /// The lines between the names of the columns and the first row.
+    pub(crate) units: u64,
+    /// Whether fractions of numbers stand behind a comma.
+    pub(crate) decimal_comma: bool,
     /// The texts of missing values, beside the empty one.
     pub(crate) nulls: Vec<String>,
     /// The types given in `schema`, by column, and whether values may be missing where none is.
@@ -89,7 +96,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["comment", "delimiter", "header", "null", "quote", "schema"])?;
+        options.only(&["comment", "decimal", "delimiter", "header", "null", "quote", "schema", "skip", "units"])?;
         let header = match options.get("header") {
             None => Header::Likely,
             Some("first") => Header::First,
@@ -117,13 +124,23 @@ impl Settings {
                 return Err(Options::refuse("quote", format_args!("\"{text}\" is neither none nor a double quote")));
             }
         };
+        let lines = |name| match options.get(name).map(str::parse::<u16>) {
+            None => Ok(0),
+            Some(Ok(lines)) => Ok(u64::from(lines)),
+            Some(Err(_)) => Err(Options::refuse(name, "takes a number of lines, at most 65535")),
+        };
+        let (skip, units) = (lines("skip")?, lines("units")?);
+        if units > 0 && !header.is_line() {
+            return Err(Options::refuse("units", "is about lines behind the one that names the columns"));
+        }
+        let decimal_comma = options.choose("decimal", &[(".", false), (",", true)])?;
         let delimiter = options.get("delimiter").map(Delimiter::parse).transpose()?;
         let nulls = options.get("null").unwrap_or_default();
         let nulls = nulls.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect();
         let schema = options.get("schema").unwrap_or_default();
         let kinds =
             schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
-        Ok(Self { header, delimiter, comment, plain_quotes, nulls, kinds })
+        Ok(Self { header, delimiter, comment, plain_quotes, skip, units, decimal_comma, nulls, kinds })
     }
 
     /// The value of a field; empty if it is missing.
@@ -146,7 +163,7 @@ impl Settings {
         let usual = if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' };
         let delimiter = self.delimiter.clone().unwrap_or(Delimiter::Byte(usual));
         let quotes = !self.plain_quotes && matches!(delimiter, Delimiter::Byte(_));
-        Dialect { delimiter, quotes, comment: self.comment }
+        Dialect { delimiter, quotes, comment: self.comment, skip: self.skip }
     }
 }
 
@@ -177,13 +194,17 @@ mod tests {
         assert_eq!((settings.kinds["b c"], settings.kinds["a"]), ((ColumnType::Text, true), (ColumnType::Int, false)));
         assert_eq!(
             settings.dialect("x.tsv"),
-            Dialect { delimiter: Delimiter::Byte(b';'), quotes: true, comment: None }
+            Dialect { delimiter: Delimiter::Byte(b';'), quotes: true, comment: None, skip: 0 }
         );
         let usual = |name: &str| Settings::default().dialect(name).delimiter;
         assert_eq!((usual("x.TSV.gz"), usual("x.csv")), (Delimiter::Byte(b'\t'), Delimiter::Byte(b',')));
         let lines = parse(&[("delimiter", "::"), ("comment", "%")]).unwrap().dialect("x.dat");
-        assert_eq!(lines, Dialect { delimiter: Delimiter::Text(b"::".to_vec()), quotes: false, comment: Some(b'%') });
+        assert_eq!(
+            lines,
+            Dialect { delimiter: Delimiter::Text(b"::".to_vec()), quotes: false, comment: Some(b'%'), skip: 0 }
+        );
         assert!(!parse(&[("quote", "none")]).unwrap().dialect("x.tsv").quotes && parse(&[("quote", "'")]).is_err());
+        assert!(parse(&[("units", "1"), ("header", "none")]).is_err());
         for (name, value) in [
             ("schema", "a"),
             ("schema", "a:int"),
@@ -197,6 +218,9 @@ mod tests {
             ("comment", "//"),
             ("comment", "\""),
             ("comment", "a"),
+            ("skip", "-1"),
+            ("units", "one"),
+            ("decimal", ";"),
         ] {
             assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
         }

@@ -37,7 +37,7 @@ impl RowBlocks<'_> {
         let scan = self.scan;
         let mean = (scan.bytes / scan.rows.max(1)).max(1);
         let room = usize::try_from((BYTES / mean + 1).min(self.left)).map_or(ROWS, |rows| rows.min(ROWS));
-        let new = |(_, kind): &(usize, ColumnType)| ColumnBuilder::new(*kind, room);
+        let new = |(_, kind): &(usize, ColumnType)| ColumnBuilder::new(*kind, room, self.settings.decimal_comma);
         let mut columns: Vec<ColumnBuilder> = scan.columns.iter().map(new).collect();
         let (mut rows, from) = (0, self.records.bytes());
         while rows < ROWS && self.left > 0 && self.records.bytes() - from < BYTES {

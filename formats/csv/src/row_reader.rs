@@ -1,6 +1,7 @@
 //! Reads the lines of a table in order, with a limit on the length of a line.
 
 use crate::comments::Comments;
+use crate::first_lines::FirstLines;
 use crate::options::{Delimiter, Dialect};
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memmem;
@@ -49,7 +50,9 @@ impl<'a> RowReader<'a> {
         let quotes = dialect.quotes.then(|| QuoteTracker::new(delimiter, first));
         let indented = dialect.delimiter == Delimiter::Spaces;
         let comments = dialect.comment.map(|sign| Comments::new(sign, indented, first));
-        let bytes = Bytes { from, quotes, comments, line_feeds: None, taken: 0, last: 0, budget: Arc::clone(&budget) };
+        let before = FirstLines::new(if first { dialect.skip } else { 0 });
+        let bytes =
+            Bytes { from, before, quotes, comments, line_feeds: None, taken: 0, last: 0, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).quoting(dialect.quotes).has_headers(false).flexible(true).buffer_capacity(READ);
         let reader = builder.from_reader(bytes);
@@ -173,6 +176,7 @@ enum LineFeeds {
 /// The bytes of a table, at most `budget` of them for a line.
 struct Bytes<'a> {
     from: Box<dyn Read + Send + 'a>,
+    before: FirstLines,
     /// `None` where quotes are text.
     quotes: Option<QuoteTracker>,
     comments: Option<Comments>,
@@ -206,6 +210,7 @@ impl Read for Bytes<'_> {
         }
         self.taken += taken as u64;
         self.last = taken_bytes.last().copied().unwrap_or(self.last);
+        self.before.blank(taken_bytes);
         match (&mut self.comments, &mut self.quotes) {
             (Some(comments), quotes) => comments.blank(taken_bytes, quotes),
             (None, Some(quotes)) => quotes.add(taken_bytes),

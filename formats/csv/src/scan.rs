@@ -4,7 +4,9 @@ use crate::column_type::{ColumnType, TypeInference};
 use crate::options::{Delimiter, Header, Settings};
 use crate::row_reader::{RowReader, text};
 use csv::ByteRecord;
-use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef, counted, some_of};
+use packhorse_core::{
+    Error, Input, KEY, Limits, Options, Result, RowStart, RowStarts, Schema, SchemaRef, counted, some_of,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +28,12 @@ impl TableScan {
     pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
         let dialect = settings.dialect(input.name());
         let usual = dialect.delimiter.clone();
+        if settings.decimal_comma && usual == Delimiter::Byte(b',') {
+            return Err(Options::refuse(
+                "decimal",
+                "needs another delimiter than the comma, such as `read=delimiter=;`",
+            ));
+        }
         let mut records = RowReader::open(input, RowStart::START, dialect, limits)?;
         if records.next()?.is_none() {
             return Err(Error::content("is empty: the first line names the columns"));
@@ -44,6 +52,9 @@ impl TableScan {
             }
             header => {
                 let names = names(&records, records.record(), header)?;
+                for _ in 0..settings.units {
+                    records.next()?;
+                }
                 records.begin_rows();
                 names
             }
@@ -212,7 +223,7 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
             let fault = records.fault(&format!("the value of {name} is not UTF-8"));
             return Err(fault.hint("convert the file, for example with iconv -f latin1 -t utf-8 FILE"));
         }
-        fits.add(if name == KEY { value } else { settings.given(value) });
+        fits.add(if name == KEY { value } else { settings.given(value) }, settings.decimal_comma);
     }
     Ok(())
 }

@@ -51,7 +51,9 @@ impl Table for Csv<'_> {
         let mut records = records.map_err(|e| e.in_input(input.name()))?;
         // The line of names is before the first row.
         if place.is_none() && self.settings.header.is_line() {
-            records.next().map_err(|e| e.in_input(input.name()))?;
+            for _ in 0..=self.settings.units {
+                records.next().map_err(|e| e.in_input(input.name()))?;
+            }
             records.begin_rows();
         }
         let mut rowed =

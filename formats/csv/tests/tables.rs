@@ -50,6 +50,34 @@ fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
     assert_eq!(fields(&semicolons), ["a:Int64:false", "b:Int64:false"]);
 }
 
+/// As Campbell's loggers write them (TOA5), and spreadsheets where a comma stands before fractions.
+#[test]
+fn lines_around_the_names_are_left_out() {
+    let text = b"\xef\xbb\xbf\"TOA5\",\"s1\",\"C\"\r\n\"TIME\",\"T\",\"N\"\r\n\"TS\",\"degC\",\"\"\r\n\"\",\"Avg\",\"Tot\"\r\n\"a\",1.5,1\r\n\"b\",,2\r\n";
+    let options = [("skip", "1"), ("units", "2")];
+    let wanted = ["N:Int64:false", "T:Float64:true", "TIME:Utf8View:false"];
+    for text in [text.to_vec(), text.iter().copied().filter(|byte| *byte != b'\r').collect()] {
+        let rows = read_as("a.dat", &options, &text).unwrap().remove(0);
+        assert_eq!(fields(&rows), wanted);
+        assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &[1, 2]);
+        let streamed = StreamInput::new("a.dat", text.clone());
+        let source = source(&options);
+        let last = source.open(Arc::new(&streamed)).unwrap().rows(1..2).unwrap().next().unwrap().unwrap();
+        assert_eq!(last.column(2).as_string_view().value(0), "b");
+    }
+    // Lines keep their numbers.
+    let error = read_as("a.dat", &options, b"x\na,b\nu,v\n,\n1,2\n3\n").unwrap_err();
+    assert!(error.to_string().starts_with("a.dat: line 6: has 1 field"), "{error}");
+    let options = [("delimiter", ";"), ("decimal", ","), ("null", "NA")];
+    let rows = read_as("a.csv", &options, b"x;y;z\n1,5;1.5;1\nNA;1,5;2\n-2;3;3\n").unwrap().remove(0);
+    assert_eq!(fields(&rows), ["x:Float64:true", "y:Utf8View:false", "z:Int64:false"]);
+    assert_eq!(rows.column(0).as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), [Some(1.5), None, Some(-2.0)]);
+    assert_eq!(rows.column(1).as_string_view().value(1), "1,5");
+    let error = read_as("a.csv", &[("decimal", ",")], b"x,y\n1,5\n").unwrap_err();
+    assert!(error.to_string().contains("another delimiter"), "{error}");
+    assert_eq!(read_as("a.csv", &[("skip", "9")], b"x,y\n1,5\n").unwrap_err().kind(), Kind::Content);
+}
+
 /// Tables of numbers as `np.savetxt`, gnuplot and Fortran write them, and MovieLens's `::`.
 #[test]
 fn runs_of_spaces_and_longer_texts_divide_columns_and_comments_are_left_out() {
