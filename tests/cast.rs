@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse::Recipe;
-use packhorse::core::Code;
+use packhorse::core::{Code, LOGICAL, NUMPY};
+use packhorse::dataset::{MANIFEST, Manifest};
 use packhorse::read::order::Shuffle;
 use std::path::{Path, PathBuf};
 
@@ -205,6 +206,40 @@ fn times_of_several_units_become_one() {
     let file = std::fs::read(out.join("shard-000000.h5")).unwrap();
     let wanted = [1_500_000_000i64, -1000, 7, i64::MIN].map(i64::to_le_bytes).concat();
     assert!(file.windows(wanted.len()).any(|bytes| bytes == wanted), "the ticks of both are in one row each");
+}
+
+/// Text as CSV has it becomes times that every format stores as such.
+#[test]
+fn text_becomes_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let tables = [("a.csv", "2024-05-01 12:30,2024-05-01T12:30:00+02:00"), ("b.csv", ",2024-05-02T00:00Z")].map(
+        |(name, row)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("t,z\n{row}\n")).unwrap();
+            path
+        },
+    );
+    for to in FORMATS {
+        let out = dir.path().join(to);
+        let casts = ["t=timestamp[us]", "z=timestamp[ms,UTC]"].map(str::to_owned).to_vec();
+        packhorse::session().pack(&Recipe { cast: casts, ..plain(&tables, to, &out) }).unwrap();
+        let manifest = Manifest::decode(&std::fs::read(out.join(MANIFEST)).unwrap()).unwrap();
+        let note = |name: &str| {
+            let field = manifest.schema.iter().find(|field| field.name == name).unwrap();
+            (field.metadata[NUMPY].clone(), field.metadata.get(LOGICAL).cloned())
+        };
+        assert_eq!(note("t"), ("<M8[us]".to_owned(), None), "{to}");
+        assert_eq!(note("z"), ("<M8[ms]".to_owned(), Some("timestamp[ms, tz=UTC]".to_owned())), "{to}");
+        if to == "hdf5" {
+            let file = std::fs::read(out.join("shard-000000.h5")).unwrap();
+            let wanted = [1_714_559_400_000i64, 1_714_608_000_000].map(i64::to_le_bytes).concat();
+            assert!(file.windows(wanted.len()).any(|bytes| bytes == wanted), "both moments in UTC");
+        }
+    }
+    let recipe =
+        Recipe { cast: vec!["z=timestamp[us]".to_owned()], ..plain(&tables, "parquet", &dir.path().join("bad")) };
+    let error = packhorse::session().pack(&recipe).unwrap_err();
+    assert!(error.to_string().contains("has an offset from UTC") && error.sample() == Some("a/000000000"), "{error}");
 }
 
 /// Lists, and lists of lists, become arrays of one shape; those of another shape are an error of their sample.

@@ -147,6 +147,37 @@ fn longer_text_can_be_appended() {
     }
 }
 
+/// The names of folders are columns where that is asked for, and where more is appended.
+#[test]
+fn folders_of_partitions_are_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (file, x) in
+        [("in/year=2023/city=New%20York/a.csv", 1), ("in/year=2024/city=__HIVE_DEFAULT_PARTITION__/a.csv", 2)]
+    {
+        fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+        fs::write(at(file), format!("x\n{x}\n")).unwrap();
+    }
+    fs::create_dir_all(at("more/year=2025/city=Rome")).unwrap();
+    fs::write(at("more/year=2025/city=Rome/b.csv"), "x\n3\n").unwrap();
+    let csv = ["--from", "csv"];
+    let without = pack(&at("in"), "parquet", &at("without"), &csv);
+    assert!(without.said.contains("--partitions"), "{without:?}");
+    for to in ["parquet", "webdataset"] {
+        let out = at(to);
+        packed(&at("in"), to, &out, &[&csv[..], &["--partitions", "--cast", "year=i32"]].concat());
+        let more = packhorse(&["append", text(&out), text(&at("more")), "--from", "csv"]).run();
+        assert!(more.code() == 0 && !more.said.contains("partition"), "{more:?}");
+        let ends = [".npy", ".txt"].iter().fold(shown(&out), |shown, end| shown.replace(end, ""));
+        let values: Vec<&str> = ends.lines().filter(|line| line.starts_with("  ")).map(str::trim).collect();
+        let wanted = ["city: New York", "x: 1", "year: 2023", "x: 2", "year: 2024", "city: Rome", "x: 3", "year: 2025"];
+        assert_eq!(values, wanted, "{to}");
+    }
+    fs::write(at("more/year=2025/city=Rome/b.csv"), "x,year\n3,1999\n").unwrap();
+    let twice = pack(&at("more"), "parquet", &at("twice"), &[&csv[..], &["--partitions"]].concat());
+    assert!(twice.code() == 2 && twice.said.contains("has a column year, and lies in a folder"), "{twice:?}");
+}
+
 /// From tar to tar, members of several arrays stay as they are, unless that is asked for. To a container with types they are fields.
 #[test]
 fn members_of_several_arrays_stay_whole_in_tars() {

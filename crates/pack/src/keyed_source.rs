@@ -1,5 +1,6 @@
 //! Tables whose keys are the values of a column: `id-field`.
 
+use crate::partitioned_source::{PARTITIONS, PartitionedSource};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringViewArray, downcast_integer_array};
 use packhorse_core::{
@@ -14,17 +15,27 @@ use std::sync::Arc;
 /// The option of each source of typed rows that names the column of keys.
 pub(crate) const ID_FIELD: &str = "id-field";
 
+/// The formats of typed rows, whose folders may be columns.
+pub(crate) const TABLES: [&str; 9] = ["arrow", "csv", "hdf5", "jsonl", "npz", "parquet", "record", "root", "tfrecord"];
+
 /// The formats of typed rows and of documents.
 pub(crate) const KEYED: [&str; 10] =
     ["arrow", "csv", "hdf5", "jsonl", "npz", "parquet", "record", "root", "text", "tfrecord"];
 
 /// The reader of `format`. With the option [`ID_FIELD`], keys are the values of that column, which is then no field.
+///
+/// With [`PARTITIONS`] their folders are columns.
 pub(crate) fn source(format: &dyn Format, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-    match options.get(ID_FIELD).filter(|_| !format.has_ids()) {
-        None => format.source(options, limits),
+    let column = options.get(ID_FIELD).filter(|_| !format.has_ids());
+    let is_own = |name: &str| name != PARTITIONS && !(column.is_some() && name == ID_FIELD);
+    let others: Options = options.iter().filter(|(name, _)| is_own(name)).collect();
+    let mut inner = format.source(&others, limits)?;
+    if options.get(PARTITIONS).is_some() {
+        inner = Box::new(PartitionedSource { inner, names: None });
+    }
+    match column {
+        None => Ok(inner),
         Some(column) => {
-            let others: Options = options.iter().filter(|(name, _)| *name != ID_FIELD).collect();
-            let inner = format.source(&others, limits)?;
             if inner.lists() {
                 return Err(Options::refuse(ID_FIELD, format_args!("has no effect on {}", format.info().id)));
             }
@@ -99,6 +110,10 @@ struct KeyedTable<'a> {
 impl Table for KeyedTable<'_> {
     fn info(&self) -> Result<TableInfo> {
         Ok(TableInfo { schema: Arc::clone(&self.schema), ..self.inner.info()? })
+    }
+
+    fn decoded_bytes(&self) -> Option<u64> {
+        self.inner.decoded_bytes()
     }
 
     fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {

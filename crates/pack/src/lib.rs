@@ -62,6 +62,7 @@ mod pack_context;
 mod parallel_map;
 mod part;
 mod part_errors;
+mod partitioned_source;
 mod plan;
 mod plan_differences;
 mod plans;

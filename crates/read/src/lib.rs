@@ -72,7 +72,6 @@ mod loader_options;
 mod loader_stats;
 mod mapping;
 mod memory;
-mod moments;
 mod next;
 mod null_loader;
 mod on_error;

@@ -7,6 +7,7 @@ mod casts;
 mod describe;
 pub mod fields;
 pub mod image;
+pub mod moments;
 #[cfg(feature = "tokenize")]
 pub mod tokenize;
 mod transform;

@@ -28,6 +28,7 @@ pub use split::{PathSplit, Shares, SplitBy, SplitLists, Splits};
 
 use crate::keyed_source::ID_FIELD;
 use crate::merged_columns::Joining;
+use crate::partitioned_source::{PARTITIONS, partitions};
 use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, steps};
@@ -129,7 +130,10 @@ pub(crate) fn plan(
     let mut mixed = MixedSplits::default();
     mixed.add(&listing, recipe);
     mixed.report(groups.names(), observer);
-    warn_of_partitions(&listing, observer);
+    // An append has the options of its dataset.
+    if !options.sources.values().any(|options| options.get(PARTITIONS).is_some()) {
+        warn_of_partitions(&listing, observer);
+    }
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let Some(first) = listing.sample(0).map(|sample| sample.first_path()) else {
@@ -178,18 +182,15 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
 /// Warns of tables in folders such as `year=2024`, whose names would be columns to other readers.
 fn warn_of_partitions(listing: &Listing, observer: &dyn Observer) {
     let tables = listing.iter().filter(|sample| sample.table().is_some());
-    let partition = tables.filter_map(|sample| {
+    let mut folders = tables.filter_map(|sample| {
         let path = sample.first_path();
         let path = listing.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
-        let mut folders = path.parent()?.iter().filter_map(|folder| folder.to_str());
-        folders
-            .find(|folder| folder.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
-            .map(str::to_owned)
+        partitions(path).into_iter().next().map(|(name, value)| format!("{name}={}", value.unwrap_or_default()))
     });
-    if let Some(folder) = partition.into_iter().next() {
+    if let Some(folder) = folders.next() {
         let text = format!(
             "tables lie in folders such as {folder}, as those of a partitioned dataset: what such names say is in the keys, \
-             and is not read as a column"
+             and `partitions` makes columns of them"
         );
         observer.event(&Event::Warning(&text));
     }
@@ -331,9 +332,9 @@ fn header(
     }
 }
 
-/// Whether the options say only where keys are, as they do for all formats at once.
+/// Whether the options say only where keys are and whether folders are columns, as they do for all formats at once.
 fn only_ids(options: &packhorse_core::Options) -> bool {
-    options.iter().all(|(name, _)| name == ID_FIELD)
+    options.iter().all(|(name, _)| name == ID_FIELD || name == PARTITIONS)
 }
 
 fn source_record((format, options): (&String, &packhorse_core::Options)) -> SourceRecord {

@@ -2,8 +2,9 @@
 
 use super::Recipe;
 use crate::input_format::FILES;
-use crate::keyed_source::{ID_FIELD, KEYED};
+use crate::keyed_source::{ID_FIELD, KEYED, TABLES};
 use crate::merged_columns::{Joining, Shapes};
+use crate::partitioned_source::PARTITIONS;
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
@@ -204,10 +205,12 @@ impl Recipe {
             ("text", "document", &self.document),
         ];
         // Records can't be read without their layout.
-        let keyed = KEYED.into_iter().filter(|format| *format != "record" || self.record.is_some());
-        let ids = keyed.map(|format| (format, ID_FIELD, &self.id_field));
+        let is_readable = |format: &&str| *format != "record" || self.record.is_some();
+        let ids = KEYED.into_iter().filter(is_readable).map(|format| (format, ID_FIELD, &self.id_field));
+        let on = self.partitions.then(|| "on".to_owned());
+        let folders = TABLES.into_iter().filter(is_readable).map(|format| (format, PARTITIONS, &on));
         let mut sources: BTreeMap<String, Options> = BTreeMap::new();
-        for (format, name, value) in settings.into_iter().chain(ids) {
+        for (format, name, value) in settings.into_iter().chain(ids).chain(folders) {
             if let Some(value) = value {
                 sources.entry(format.to_owned()).or_default().set(name, value);
             }

@@ -240,6 +240,8 @@ settings! {
         ragged: bool, switch();
         /// Accept tables that lack columns of other tables: their samples get nulls there
         fill_missing: bool, switch();
+        /// Make columns of text of the folders around tables that are called NAME=VALUE, such as year=2024/month=05
+        partitions: bool, switch();
         /// NPZ, NPY: make each index of the first axis a sample (default: one sample per file)
         rows: bool, switch();
         /// NPZ with `rows`: the arrays to read
@@ -275,8 +277,8 @@ settings! {
         field: Vec<String>, text("NAME[=NEW]").repeats();
         /// Leave a field out (repeatable)
         drop: Vec<String>, text("NAME").repeats();
-        /// Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text, bytes; for times `date`,
-        /// `timestamp[us]`, `duration[us]` (repeatable)
+        /// Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text, bytes; for times and
+        /// text `date`, `timestamp[us]`, `timestamp[us,UTC]`, for durations `duration[us]` (repeatable)
         cast: Vec<String>, text("NAME=TYPE").repeats();
         /// Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)
         stack: Vec<String>, text("NAME=SHAPE").repeats();

@@ -39,7 +39,7 @@ pub(crate) use split_names::{SPLITS, of_two_splits, path_of, split_of, split_of_
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;
-use crate::keyed_source::{ID_FIELD, KEYED};
+use crate::keyed_source::{ID_FIELD, KEYED, TABLES};
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
 use crate::{Decode, Labels, OnError, Recipe};
@@ -196,9 +196,10 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
     let has_members =
         listing.iter().any(|sample| sample.is_member() && sample.table().is_none() && sample.shard().is_none());
-    let settings: [(&str, bool, &[&str], &str); 10] = [
+    let settings: [(&str, bool, &[&str], &str); 11] = [
         ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
         ("id-field", recipe.id_field.is_some(), &KEYED, "; files are named by their keys"),
+        ("partitions", recipe.partitions, &TABLES, ""),
         ("document", recipe.document.is_some(), &["text"], ""),
         ("select", recipe.select.is_some(), &["parquet", "arrow"], "; `field` chooses fields of any input"),
         ("datasets", recipe.datasets.is_some(), &["hdf5"], "; `field` chooses fields of any input"),
@@ -225,8 +226,11 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
             Err(error.hint("`from=jsonl` makes a field of each of theirs"))
         }
         Some((name, _, formats, hint)) => {
-            let message =
-                format!("`{name}` has no effect: it is for inputs of {}, and there is none", formats.join(" and "));
+            let formats = match formats {
+                [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+                formats => formats.concat(),
+            };
+            let message = format!("`{name}` has no effect: it is for inputs of {formats}, and there is none");
             Err(Error::config(message).with_code(Code::BadSetting).hint(format!("leave it out{hint}")))
         }
     }

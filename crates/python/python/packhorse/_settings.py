@@ -97,12 +97,14 @@ class Settings(TypedDict, total=False):
     # Arrays and tables as inputs.
     from_: Text | None
     """The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record. With files, archives and tables are files like any other: their bytes are one field."""
-    decode: Literal["auto", "never"] | None
-    """Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt and .json text) or never (they stay bytes; `from=files` does that for tables such as .h5)."""
+    decode: Literal["auto", "always", "never"] | None
+    """Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt and .json text; from tar to tar members stay as they are), always (.npz members become fields there, too) or never (they stay bytes; `from=files` does that for tables such as .h5)."""
     ragged: bool | None
     """Accept arrays of one name with differing shapes: each sample keeps its own shape."""
     fill_missing: bool | None
     """Accept tables that lack columns of other tables: their samples get nulls there."""
+    partitions: bool | None
+    """Make columns of text of the folders around tables that are called NAME=VALUE, such as year=2024/month=05."""
     rows: bool | None
     """NPZ, NPY: make each index of the first axis a sample (default: one sample per file)."""
     arrays: Text | None
@@ -136,7 +138,7 @@ class Settings(TypedDict, total=False):
     drop: Text | None
     """Leave a field out (repeatable)."""
     cast: Text | None
-    """Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text; for times `date`, `timestamp[us]`, `duration[us]` (repeatable)."""
+    """Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text, bytes; for times and text `date`, `timestamp[us]`, `timestamp[us,UTC]`, for durations `duration[us]` (repeatable)."""
     stack: Text | None
     """Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)."""
 

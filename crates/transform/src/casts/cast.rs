@@ -36,7 +36,7 @@ pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
             None => {
                 return Err(Error::config(format!(
                     "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64, text, bytes, date, timestamp[s] to \
-                     timestamp[ns] and duration[s] to duration[ns]"
+                     timestamp[ns] (text with offsets: timestamp[us,UTC]) and duration[s] to duration[ns]"
                 )));
             }
         },
@@ -154,6 +154,10 @@ fn parsed(rows: &Rows, from: &Field, to: &DataType) -> Result<ArrayRef> {
     }
     if *to == DataType::Utf8View {
         return Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()));
+    }
+    if to.is_temporal() {
+        let fault = |(row, why)| of_row(rows, row, from.name(), format!("{}: {why}", from.name()));
+        return times::parsed(&texts, to).map_err(fault);
     }
     digits(&texts, to).map_err(|row| {
         let text: String = texts.get(row).copied().flatten().unwrap_or_default().chars().take(40).collect();

@@ -1,12 +1,14 @@
 //! Casts of times to other units.
 //!
-//! Ticks become those of another unit where that is exact; others are errors. A time zone stays, and so does NaT.
+//! Ticks become those of another unit where that is exact; others are errors. A time zone stays, and so does NaT. Text becomes ticks
+//! where it is a date, or a date and a time as in ISO 8601 (`2024-05-01T12:30:00.5+02:00`, or with a space).
 
 use super::kinds::{is_time_of_day, time_zone};
+use crate::moments::Moment;
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray};
 use arrow_buffer::Buffer;
 use arrow_schema::TimeUnit;
-use packhorse_core::{DataType, Field, LOGICAL, NUMPY, numpy_type};
+use packhorse_core::{DataType, Field, FieldType, LOGICAL, NUMPY, numpy_type, with_metadata};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +18,9 @@ const UNITS: [(&str, TimeUnit); 4] = [
     ("us", TimeUnit::Microsecond),
     ("ns", TimeUnit::Nanosecond),
 ];
+
+/// The zone of moments; what other zone they are shown in does not change them.
+const UTC: &str = "UTC";
 
 /// Nanoseconds in a tick of each of NumPy's units whose length is fixed.
 const LENGTHS: [(&str, i128); 8] = [
@@ -29,14 +34,17 @@ const LENGTHS: [(&str, i128); 8] = [
     ("ns", 1),
 ];
 
-/// The type that the setting calls `name`: `date`, `timestamp[us]`, `duration[ms]`.
+/// The type that the setting calls `name`: `date`, `timestamp[us]`, `timestamp[us,UTC]`, `duration[ms]`.
 pub(super) fn target(name: &str) -> Option<DataType> {
     let (word, unit) = name.strip_suffix(']').and_then(|name| name.split_once('[')).unwrap_or((name, ""));
+    let (unit, zone) = unit.split_once(',').map_or((unit, None), |(unit, zone)| (unit, Some(zone.trim())));
     let unit = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, unit)| *unit);
     match (word, unit) {
         ("date", None) if name == "date" => Some(DataType::Date32),
-        ("timestamp", Some(unit)) => Some(DataType::Timestamp(unit, None)),
-        ("duration", Some(unit)) => Some(DataType::Duration(unit)),
+        ("timestamp", Some(unit)) if zone.is_none_or(|zone| zone == UTC) => {
+            Some(DataType::Timestamp(unit, zone.map(Arc::from)))
+        }
+        ("duration", Some(unit)) if zone.is_none() => Some(DataType::Duration(unit)),
         _ => None,
     }
 }
@@ -67,8 +75,15 @@ pub(super) fn ticks(field: &Field) -> Option<(&str, &str)> {
 
 /// The type of `field` after the cast; `None` if it has no times of this kind.
 pub(super) fn field(field: &Field, to: &DataType) -> Option<Field> {
+    if FieldType::of(field).ok()? == FieldType::Text {
+        return of_text(field, to);
+    }
     let (is, _) = ticks(field).filter(|_| !is_time_of_day(field))?;
     let (kind, unit) = kind(to).filter(|(kind, _)| *kind == is)?;
+    // Without a zone, nothing says which moment a time is.
+    if has_zone(to) && time_zone(field).is_none() {
+        return None;
+    }
     let mut metadata: HashMap<String, String> = field.metadata().clone().into();
     metadata.remove(LOGICAL);
     metadata.insert(NUMPY.to_owned(), format!("{kind}[{unit}]"));
@@ -80,6 +95,54 @@ pub(super) fn field(field: &Field, to: &DataType) -> Option<Field> {
         _ => {}
     }
     Some(field.clone().with_metadata(metadata))
+}
+
+fn has_zone(to: &DataType) -> bool {
+    matches!(to, DataType::Timestamp(_, Some(_)))
+}
+
+/// The type of the text field `field` after the cast.
+fn of_text(field: &Field, to: &DataType) -> Option<Field> {
+    let (kind, unit) = kind(to).filter(|(kind, _)| *kind == "<M8")?;
+    let cast = FieldType::Scalar(DataType::FixedSizeBinary(8)).field(field.name(), field.is_nullable());
+    let cast = with_metadata(cast, NUMPY, &format!("{kind}[{unit}]"));
+    Some(match to {
+        DataType::Date32 => with_metadata(cast, LOGICAL, "date32"),
+        _ if has_zone(to) => with_metadata(cast, LOGICAL, &format!("timestamp[{unit}, tz={UTC}]")),
+        _ => cast,
+    })
+}
+
+/// The ticks of texts that are dates or times; the error is the first row that does not fit, and why.
+pub(super) fn parsed(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, (usize, String)> {
+    let length = kind(to).and_then(|(_, unit)| LENGTHS.iter().find(|(known, _)| *known == unit));
+    let (_, length) = length.ok_or_else(|| (0, format!("text can't become {to}")))?;
+    let mut ticks = Vec::with_capacity(8 * texts.len());
+    for (row, text) in texts.iter().enumerate() {
+        let one = text.map_or(Ok(0), |text| tick(text.trim(), *length, to)).map_err(|why| (row, why))?;
+        ticks.extend(one.to_le_bytes());
+    }
+    let nulls = texts.iter().any(Option::is_none).then(|| texts.iter().map(Option::is_some).collect());
+    let array = FixedSizeBinaryArray::try_new(8, Buffer::from(ticks), nulls);
+    Ok(Arc::new(array.map_err(|e| (0, e.to_string()))?))
+}
+
+/// The moment `text` in ticks of so many nanoseconds.
+fn tick(text: &str, length: i128, to: &DataType) -> Result<i64, String> {
+    let shown: String = text.chars().take(40).collect();
+    let moment =
+        Moment::parse(text).ok_or_else(|| format!("\"{shown}\" is not a date or time such as 2024-05-01 12:30:00"))?;
+    match (moment.has_zone, has_zone(to)) {
+        (true, false) => {
+            return Err(format!("\"{shown}\" has an offset from UTC: timestamp[us,UTC] is the type of such moments"));
+        }
+        (false, true) => return Err(format!("\"{shown}\" has no offset from UTC, so nothing says which moment it is")),
+        _ => {}
+    }
+    let exact = i64::try_from(moment.nanoseconds / length).ok();
+    // The smallest number is NaT.
+    let exact = exact.filter(|ticks| moment.nanoseconds % length == 0 && *ticks != i64::MIN);
+    exact.ok_or_else(|| format!("\"{shown}\" can't be given as a whole number of its unit"))
 }
 
 /// Casts flat ticks of `from`; the error says which one has no equal.
@@ -113,7 +176,6 @@ pub(super) fn flat(from: &Field, column: &ArrayRef, to: &DataType) -> Result<Arr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::{FieldType, with_metadata};
 
     fn times(numpy: &str, logical: Option<&str>) -> Field {
         let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
@@ -143,6 +205,48 @@ mod tests {
         {
             assert!(cast(from, ticks, to).unwrap_err().contains("whole number"), "{from} {ticks} {to}");
         }
+    }
+
+    #[test]
+    fn text_becomes_times_where_it_tells_what_they_need() {
+        let field = |to: &str| {
+            let cast = field(&FieldType::Text.field("t", true), &target(to).unwrap())?;
+            Some((cast.metadata()[NUMPY].clone(), cast.metadata().get(LOGICAL).cloned()))
+        };
+        let of = |numpy: &str, logical: Option<&str>| Some((numpy.to_owned(), logical.map(str::to_owned)));
+        assert_eq!(field("timestamp[us]"), of("<M8[us]", None));
+        assert_eq!(field("timestamp[ms,UTC]"), of("<M8[ms]", Some("timestamp[ms, tz=UTC]")));
+        assert_eq!(field("date"), of("<M8[D]", Some("date32")));
+        assert_eq!(field("duration[s]"), None);
+        let parse = |text: Option<&str>, to: &str| {
+            let ticks = parsed(&[text], &target(to).unwrap()).map_err(|(_, why)| why)?;
+            let ticks = ticks.as_any().downcast_ref::<FixedSizeBinaryArray>().unwrap();
+            Ok::<_, String>(ticks.is_valid(0).then(|| i64::from_le_bytes(ticks.value(0).try_into().unwrap())))
+        };
+        for (text, to, ticks) in [
+            ("1970-01-01 00:00:01.5", "timestamp[ms]", 1_500),
+            ("1969-12-31T23:59:59", "timestamp[s]", -1),
+            ("1970-01-02", "timestamp[s]", 86_400),
+            ("1970-01-03", "date", 2),
+            ("1970-01-01T02:00:00+02:00", "timestamp[us,UTC]", 0),
+            (" 1970-01-01T00:01Z", "timestamp[s,UTC]", 60),
+        ] {
+            assert_eq!(parse(Some(text), to), Ok(Some(ticks)), "{text} {to}");
+        }
+        assert_eq!(parse(None, "date"), Ok(None));
+        for (text, to, why) in [
+            ("1970-01-01T02:00:00+02:00", "timestamp[us]", "has an offset"),
+            ("1970-01-01T02:00:00", "timestamp[us,UTC]", "has no offset"),
+            ("1970-01-01 00:00:00.5", "timestamp[s]", "whole number"),
+            ("1970-01-01 12:00", "date", "whole number"),
+            ("3000-01-01", "timestamp[ns]", "whole number"),
+            ("soon", "timestamp[s]", "is not a date or time"),
+            ("", "date", "is not a date or time"),
+        ] {
+            assert!(parse(Some(text), to).unwrap_err().contains(why), "{text} {to}");
+        }
+        assert_eq!(target("timestamp[us,Europe/Berlin]"), None);
+        assert_eq!(super::field(&times("<M8[us]", None), &target("timestamp[us,UTC]").unwrap()), None);
     }
 
     #[test]
