@@ -186,7 +186,7 @@ fn restored(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Option<Di
         Err(_) => None,
     };
     let Some(known) = known else { return Ok(None) };
-    let digest = plan.write(&mut std::io::sink())?.0;
+    let digest = plan.write(std::io::sink())?.0;
     if known != digest {
         return Ok(None);
     }

@@ -78,7 +78,7 @@
 //! With the option `groups`, each of the outermost groups that its globs take is a sample, in the order of their paths, and each
 //! dataset below it a value, whole: the field's name is the path below the group, with dots for slashes. A dataset that the
 //! globs take has the field `value`. The field `path` is the sample's path without the first slash; a sample that is the whole
-//! file (`/`) has none. A field has one type and one rank; if shapes differ, it is ragged. Scalar datasets are scalars, text,
+//! file (`/`) has none. A field has one rank, and one type that holds the numbers of all samples; if shapes differ, it is ragged. Scalar datasets are scalars, text,
 //! or (vlen) blobs and lists. Samples may lack a field. NetCDF's conventions do not apply. Attributes of the samples are fields
 //! where the option `attributes` chooses them, with the same rules, also those of groups around the samples (`/data/NAME`). A single
 //! opaque value is a blob.

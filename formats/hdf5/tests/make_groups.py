@@ -142,7 +142,6 @@ def others():
         f["h/odd"] = np.zeros(3)
         f["i/path"] = np.zeros(3)
         f["j/t"], f["k/t"] = "text", 3
-    say("unlike.h5", "a,b", error="dataset /b/x holds Float64[3], and that of /a Float32[3]")
     say("unlike.h5", "c,d", error="dataset /d/y holds Float64[3,2], and that of /c Float64[3]")
     say("unlike.h5", "g,h", error="dataset /g/odd can't be read")
     say("unlike.h5", "i", error="has the name of the field path")
@@ -152,6 +151,21 @@ def others():
         fields = {"path": [hexed("e"), hexed("g")], "z": [hexed(np.zeros(3))] * 2}
         options = {"groups": name, "datasets": datasets}
         print(json.dumps({"file": "unlike.h5", "options": options, "error": "", "fields": fields}))
+
+    # Python writes 0 in one sample and 0.5 in the next.
+    with h5py.File(DIR / "numbers.h5", "w") as f:
+        f["s/0/reward"], f["s/1/reward"], f["s/2/reward"] = 0, 0.5, np.uint8(7)
+        f["s/0/x"], f["s/1/x"] = np.arange(3, dtype="i1"), np.array([0.5, 1, 2], "f2")
+        f["s/0/n"], f["s/1/n"], f["s/2/n"] = np.arange(2, dtype="u2"), np.arange(3, dtype="i4"), np.arange(2, dtype="u1")
+        f["t/0/x"], f["t/1/x"] = 2**53 + 1, 0.5
+    fields = {
+        "path": [hexed(f"s/{i}") for i in range(3)],
+        "reward": [hexed(np.float64(value)) for value in (0, 0.5, 7)],
+        "x": [hexed(np.arange(3, dtype="f4")), hexed(np.array([0.5, 1, 2], "f4")), "null"],
+        "n": [str([n]) + hexed(np.arange(n, dtype="i4")) for n in (2, 3, 2)],
+    }
+    print(json.dumps({"file": "numbers.h5", "options": {"groups": "/s/*"}, "error": "", "fields": fields}))
+    say("numbers.h5", "/t/*", error="holds 9007199254740993, which floats of 64 bits do not hold exactly")
 
     with h5py.File(DIR / "links.h5", "w") as f:
         f["shared"] = np.arange(4)

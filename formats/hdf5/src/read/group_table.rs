@@ -10,6 +10,7 @@ use super::group_walk::{GroupField, GroupSample, GroupSamples, GroupValue, TypeO
 use super::nested::{fixed_list, list, offsets_of, with_nulls};
 use super::object_header::ObjectHeader;
 use super::values::Last;
+use super::wider::widened;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray, StructArray, new_empty_array};
 use arrow_buffer::{Buffer, NullBuffer};
@@ -281,7 +282,11 @@ impl GroupTable<'_> {
             (reader.heap, reader.heap_left) = (std::mem::take(&mut heap.collections), heap.left);
             let elements = reader.whole(&self.file);
             (heap.collections, heap.left) = (reader.heap, reader.heap_left);
-            let elements = elements?;
+            let mut elements = elements?;
+            let wanted = self.found.fields.get(value.field as usize).and_then(|field| field.kind.element());
+            if let Some(wanted) = wanted.filter(|wanted| wanted.is_numeric() && elements.data_type().is_numeric()) {
+                elements = widened(&elements, wanted)?;
+            }
             found.bytes = found.bytes.saturating_add(elements.get_array_memory_size() as u64);
             found.of_fields.push((value.field as usize, Value { elements, shape }));
         }

@@ -13,6 +13,7 @@ use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::dimension;
 use super::object_header::ObjectHeader;
 use super::path_globs::{PathGlobs, field_name};
+use super::wider::common;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, some_of, with_metadata};
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,7 +318,7 @@ impl SampleWalk<'_> {
             None => {
                 let (field, first) = (&*field, self.made.samples.get(field.first).map_or("", |sample| &sample.path));
                 let message = format!(
-                    "{} holds {}, and that of /{first} {}: values of one field have one type and one number of dimensions",
+                    "{} holds {}, and that of /{first} {}: values of one field are of one kind and have one number of dimensions",
                     described(&format!("{}{below}", self.place)),
                     shown(&kind, numpy.as_deref()),
                     shown(&field.kind, field.numpy.as_deref())
@@ -447,17 +448,25 @@ fn shown(kind: &FieldType, numpy: Option<&str>) -> String {
     }
 }
 
-/// The field type of values of both types: arrays of one rank may have other shapes.
+/// The field type of values of both types: numbers may have other types, and arrays of one rank other shapes.
 fn joined(one: &FieldType, other: &FieldType) -> Option<FieldType> {
-    use FieldType::{Ragged, Tensor};
-    if one == other {
-        return Some(one.clone());
-    }
-    let shape = |kind: &FieldType| match kind {
-        Tensor { element, shape } => Some((element.clone(), shape.len())),
-        Ragged { element, rank } => Some((element.clone(), *rank)),
+    use FieldType::{Ragged, Scalar, Tensor};
+    let rank = |kind: &FieldType| match kind {
+        Tensor { shape, .. } => Some(shape.len()),
+        Ragged { rank, .. } => Some(*rank),
         _ => None,
     };
-    let (element, rank) = shape(one)?;
-    (shape(other)? == (element.clone(), rank)).then_some(Ragged { element, rank })
+    match (one, other) {
+        _ if one == other => Some(one.clone()),
+        (Scalar(a), Scalar(b)) => common(a, b).map(Scalar),
+        (Tensor { element: a, shape }, Tensor { element: b, shape: same }) if shape == same => {
+            Some(Tensor { element: common(a, b)?, shape: shape.clone() })
+        }
+        _ => {
+            let rank = rank(one).filter(|own| rank(other) == Some(*own))?;
+            let (a, b) = (one.element()?, other.element()?);
+            let element = if a == b { a.clone() } else { common(a, b)? };
+            Some(Ragged { element, rank })
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! `btree_v2`, `fixed_array`, `extensible_array`) locates chunks; `filter` (with `inflate` and the compressors' formats)
 //! and `dataset` decode them. `dataset_walk` finds the datasets of third-party files, `leaf_member` and `element` map them
 //! to fields, `values` reads the fields. `netcdf` applies NetCDF's conventions with `packed` and `cf_time`. Where groups are samples,
-//! `group_search` finds them, `group_walk` and `group_attributes` their values, and `group_table` reads these.
+//! `group_search` finds them, `group_walk` and `group_attributes` their values, and `group_table` reads these, numbers of several types by `wider`.
 
 mod attribute;
 mod axis;
@@ -48,6 +48,7 @@ mod reference;
 mod scaleoffset;
 mod source;
 mod values;
+mod wider;
 
 #[cfg(test)]
 pub(crate) use lzf::decompress as lzf_for_tests;
