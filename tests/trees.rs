@@ -93,3 +93,27 @@ fn all_trees_are_refused_where_that_makes_no_sense() {
     fails(dir.path(), &all("out"), 2, "there is no tree to pack");
     assert!(!dir.path().join("out").exists());
 }
+
+/// The trees of two runs may have one name, and those of systematic variations the same columns.
+#[test]
+fn trees_of_other_names_are_told() {
+    let dir = inputs();
+    let file = dir.path().join("in/a.root");
+    let bytes = std::fs::read(&file).unwrap();
+    let pack = |out: &str, tree: &str| {
+        let args = ["pack", "in", "--to", "parquet", "--out", out, "--tree", tree, "--quiet"];
+        let output = packhorse(dir.path(), &args);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    std::fs::write(dir.path().join("in/b.root"), &bytes).unwrap();
+    assert!(!pack("same", "events").contains("tables of"), "both are dir/events");
+    // The name finds them in whatever folder.
+    let mut other = bytes;
+    while let Some(at) = other.windows(3).position(|name| name == b"dir") {
+        other[at + 2] = b'v';
+    }
+    std::fs::write(dir.path().join("in/b.root"), other).unwrap();
+    let told = pack("other", "events");
+    assert!(told.contains("2 names") && told.contains("dir/events in") && told.contains("div/events in"), "{told}");
+}

@@ -42,6 +42,9 @@ pub const HUGGINGFACE: &str = "packhorse.huggingface";
 /// Metadata of a field whose lists are all empty, so that nothing tells the type of their elements: that of other inputs, or text.
 pub const UNTYPED: &str = "packhorse.untyped";
 
+/// The metadata of a schema that names the table of a file, where files of the format may hold several.
+pub const TABLE: &str = "packhorse.table";
+
 /// The metadata of a schema that holds the class list of the field `cls`, a JSON array of names.
 pub const CLASSES: &str = "packhorse.classes";
 

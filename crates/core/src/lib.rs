@@ -55,7 +55,7 @@ pub use error::{Code, Context, Error, Kind, Result, found};
 pub use event::{Event, Observer};
 pub use expansion::Expansion;
 pub use field_type::{
-    CLASSES, ENCODING, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, UNTYPED, numpy_type, with_metadata,
+    CLASSES, ENCODING, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, TABLE, UNTYPED, numpy_type, with_metadata,
 };
 pub use findings::{Consumer, Finding, Findings};
 pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, RowCheck, Sealed, ShardWriter, Sink, Source};

@@ -8,13 +8,15 @@ use crate::report::BranchReport;
 use crate::streamer::Streamers;
 use crate::tree::TTree;
 use crate::trial;
-use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef, nearest, some_of};
-use std::collections::{BTreeMap, BTreeSet};
+use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef, TABLE, nearest, some_of};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// An open table of a file.
 pub(crate) struct RootTable<'a> {
     pub(crate) file: RootFile<'a>,
+    /// Its path in the file.
+    pub(crate) name: String,
     pub(crate) data: Data,
     /// One per branch, in file order.
     pub(crate) reports: Vec<BranchReport>,
@@ -113,7 +115,7 @@ impl<'a> RootTable<'a> {
                 Data::Tree(tree, columns)
             }
         };
-        let mut table = Self { file, data, reports, omitted: Vec::new() };
+        let mut table = Self { file, name: item.path, data, reports, omitted: Vec::new() };
         table.select(wanted)?;
         Ok(table)
     }
@@ -168,7 +170,8 @@ impl<'a> RootTable<'a> {
             Data::Ntuple(_, columns) => columns.iter().map(|(name, node)| node.holds().field(name, false)).collect(),
         };
         if !fields.is_empty() {
-            return Ok(Arc::new(Schema::new(fields)));
+            let name = HashMap::from([(TABLE.to_owned(), self.name.clone())]);
+            return Ok(Arc::new(Schema::new(fields).with_metadata(name)));
         }
         let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         Err(Error::unsupported(match refused.next() {

@@ -5,13 +5,13 @@ use crate::merged_columns::{Joining, MergedColumns};
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     Code, DataType, Error, Event, Field, FieldType, HUGGINGFACE, KEY, Kind, Limits, Observer, Options, Registry,
-    Result, Schema, SchemaRef, Sink, counted, shard_number, with_metadata,
+    Result, Schema, SchemaRef, Sink, TABLE, counted, shard_number, with_metadata,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
 use packhorse_storage::Compression;
 use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The columns of the inputs after decoding.
@@ -87,6 +87,7 @@ pub(super) fn of(
         let path = sample.first_path();
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
+    warn_of_tables(listing, observer);
     add_joined(listing, &mut columns, &options.joining, samples)?;
     for (name, path) in columns.lost_classes() {
         let text = format!(
@@ -98,6 +99,25 @@ pub(super) fn of(
     }
     let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
     Ok(DeliveredSchema { schema, decode })
+}
+
+/// Warns of tables of several names, such as the trees of systematic variations, which have the same columns and do not belong together.
+fn warn_of_tables(listing: &Listing, observer: &dyn Observer) {
+    let mut names: BTreeMap<&str, PathBuf> = BTreeMap::new();
+    for sample in with_rows(listing) {
+        if let Some(name) = sample.table().and_then(|table| table.schema.metadata().get(TABLE)) {
+            names.entry(name).or_insert_with(|| sample.first_path());
+        }
+    }
+    let mut found = names.iter().map(|(name, path)| format!("{name} in {}", path.display()));
+    if let (Some(one), Some(other)) = (found.next(), found.next()) {
+        let text = format!(
+            "the rows of tables of {} names go into one dataset, such as {one} and {other}; `tree=NAME` chooses one, and \
+             `packhorse pack tree=*` makes a dataset of each",
+            names.len()
+        );
+        observer.event(&Event::Warning(&text));
+    }
 }
 
 /// What all sealed datasets say that members of this name are, beyond their bytes.
