@@ -123,6 +123,22 @@ fn json_is_json_behind_a_tar_too() {
     }
 }
 
+/// Of mixed values each is JSON, and a condition need not know.
+#[test]
+fn strings_among_numbers_are_compared_without_quotes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("mixed.jsonl"), "{\"id\": \"s2\"}\n{\"id\": 3}\n{\"id\": \"a \\\"b\\\"\"}\n").unwrap();
+    packed(&at("mixed.jsonl"), "parquet", &at("out"), &["--from", "jsonl", "--schema", "id:json"]);
+    for (number, (condition, samples)) in
+        [("id == 's2'", 1), ("id == '\"s2\"'", 1), ("id != 's2'", 2), ("id == '3'", 1), ("id in ['s2', 'a \"b\"']", 2)]
+            .into_iter()
+            .enumerate()
+    {
+        assert_eq!(chosen(&at("out"), condition, &at(&format!("view-{number}"))), samples, "{condition}");
+    }
+}
+
 /// The width of NumPy text is that of the longest one, which the next samples may exceed.
 #[test]
 fn longer_text_can_be_appended() {

@@ -139,9 +139,14 @@ fn place(schema: &SchemaRef, column: &str) -> Result<usize> {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let message = format!("has no column {column} for its keys (`{ID_FIELD}`); its columns: {}", some_of(&names));
         let error = Error::config(message).in_field(column);
-        return Err(match nearest(column, names) {
+        let has_keys = names.contains(&KEY);
+        let error = match nearest(column, names) {
             Some(name) => error.hint(format!("did you mean {name}?")),
             None => error,
+        };
+        return Err(match has_keys {
+            true => error.hint(format!("`{ID_FIELD}={KEY}` takes the keys that it has")),
+            false => error,
         });
     };
     let field = schema.field(at);

@@ -7,9 +7,15 @@ use crate::fields::{is_number_in_text, json_at};
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
 use packhorse_core::{DataType, Error, Event, Field, FieldType, LOGICAL, Observer, Result, json};
 use packhorse_transform::moments;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whether the values of a field are JSON texts.
+fn of_json(field: &Field) -> bool {
+    field.metadata().get(LOGICAL).is_some_and(|said| said == "json")
+}
 
 /// What samples must meet, such as `cls == 3 and (json.width >= 256 or txt is null)`: comparisons joined by `and`, `or`, `not` and
 /// parentheses. `not` binds most and `or` least.
@@ -239,6 +245,8 @@ struct Term {
     is_text: bool,
     /// Whether values are names, unless they are numbers.
     is_name: bool,
+    /// Whether each value is a JSON text.
+    is_json: bool,
     /// Of times that are compared with a text, the nanoseconds in a tick.
     tick: Option<i128>,
 }
@@ -271,16 +279,17 @@ impl Term {
             let is_name = is_text && has_text && classes.is_empty() && is_number_in_text(found);
             let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
             let kind = (comparison.operator != IS_NULL).then_some(kind);
-            return Ok(Self { comparison, field, path: String::new(), kind, is_text, is_name, tick });
+            let is_json = of_json(found);
+            return Ok(Self { comparison, field, path: String::new(), kind, is_text, is_name, is_json, tick });
         }
         let json = name.match_indices('.').find_map(|(at, _)| {
             let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
-            let of_json = |found: &Field| found.metadata().get(LOGICAL).is_some_and(|said| said == "json");
             let is_json = before == "json" || before.ends_with(".json") || field(before).is_some_and(of_json);
             (is_json && !path.is_empty() && field(before).is_some()).then(|| (before.to_owned(), path.to_owned()))
         });
         let (field, path) = json.ok_or_else(|| no_field(name, schema))?;
-        Ok(Self { comparison, field, path, kind: Some(FieldKind::Bytes), is_text: true, is_name: false, tick: None })
+        let kind = Some(FieldKind::Bytes);
+        Ok(Self { comparison, field, path, kind, is_text: true, is_name: false, is_json: true, tick: None })
     }
 
     /// Whether the sample in a row of `batch` meets the comparison; `None` if it has no value to compare.
@@ -331,7 +340,7 @@ impl Term {
                     let text = text.trim_ascii();
                     Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into()))))
                 }
-                (true, Some(Literal::Text(_))) => Ok(Some(Scalar::Text(text.into()))),
+                (true, Some(Literal::Text(wanted))) => Ok(Some(Scalar::Text(self.plain(text, wanted)))),
                 // Tars hold numbers as text.
                 (true, _) => Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into())))),
                 (false, _) => self.scalar(&self.inside(text)?),
@@ -346,6 +355,13 @@ impl Term {
             return Ok((*ticks != i128::from(i64::MIN)).then(|| Scalar::Integer(ticks * tick)));
         }
         value.map(Some).ok_or_else(|| self.no_scalar(&format!("is of type {}", known.data_type)))
+    }
+
+    /// The text that is compared with `wanted`: of a JSON column a string without JSON's quotes, unless these are wanted.
+    fn plain<'b>(&self, text: &'b str, wanted: &str) -> Cow<'b, str> {
+        let is_string = self.is_json && text.starts_with('"') && !wanted.starts_with('"');
+        let string = if is_string { serde_json::from_str(text).ok() } else { None };
+        string.map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// The value at the path in a JSON text; null where there is none.

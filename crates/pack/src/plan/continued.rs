@@ -216,7 +216,9 @@ fn same_columns(
         |what| Err(error(what).hint(format!("{SETTINGS}, or pack the new samples into a dataset of their own")));
     let names: HashSet<&str> = base.schema.iter().map(|field| field.name.as_str()).collect();
     if let Some(more) = new.schema.iter().find(|field| !names.contains(field.name.as_str())) {
-        return refused(format!("the new samples have the field {}, which the dataset lacks", more.name));
+        let what = format!("the new samples have the field {}, which the dataset lacks", more.name);
+        return Err(error(what)
+            .hint("pack the dataset's folder and the new inputs together into a new folder, with `fill-missing`"));
     }
     for field in &base.schema {
         let Some(own) = new.schema.iter().find(|own| own.name == field.name) else {
