@@ -108,7 +108,8 @@ fn json_is_json_behind_a_tar_too() {
     let at = |name: &str| dir.path().join(name);
     fs::write(at("chats.jsonl"), "{\"chat\": [{\"role\": \"user\", \"tool\": null}]}\n").unwrap();
     packed(&at("chats.jsonl"), "webdataset", &at("tars"), &["--from", "jsonl"]);
-    packed(&at("tars"), "parquet", &at("tables"), &[]);
+    packed(&at("tars"), "webdataset", &at("again-tars"), &[]);
+    packed(&at("again-tars"), "parquet", &at("tables"), &[]);
     packed(&at("chats.jsonl"), "parquet", &at("more"), &["--from", "jsonl"]);
     let both =
         packhorse(&["pack", text(&at("tables")), text(&at("more")), "--to", "arrow", "--out", text(&at("both"))]);

@@ -92,7 +92,7 @@ fn columns_with_other_classes_are_not_packed_together() {
     assert_eq!(pack([&one, &other], "without", &["l"]).unwrap().report.samples, 4);
     let error = pack([&one, &other], "bad", &[]).err().unwrap();
     assert!(error.message().contains("one number would name two classes"), "{error}");
-    assert!(error.message().contains("[dog, cat]") && error.field() == Some("l"), "{error}");
+    assert!(error.message().contains("the classes dog, cat here") && error.field() == Some("l"), "{error}");
 }
 
 /// Class lists of tables contradict each other, also where a table without one lies between them.

@@ -337,7 +337,7 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
     Some(error.hint("give all of them a zone, or pack the inputs apart"))
 }
 
-/// Errors: `Content` for numbers of a column that stand for other names of classes here.
+/// Errors: `Config` for numbers of a column that stand for other names of classes here.
 fn other_classes(known: &Column, name: &str, feature: Option<&String>) -> Result<()> {
     let Some((first, path)) = known.classes.as_ref().filter(|(first, _)| feature != Some(first)) else { return Ok(()) };
     let (Some(there), Some(here)) = (class_names(Some(first)), class_names(feature)) else { return Ok(()) };
@@ -350,9 +350,9 @@ fn other_classes(known: &Column, name: &str, feature: Option<&String>) -> Result
     }
     let (here, there, path) = (shown(&here), shown(&there), path.display());
     let message = format!(
-        "field {name} has the classes {here} here and {there} in {path}: one number would name two classes; pack the inputs apart"
+        "field {name} has the classes {here} here and {there} in {path}: one number would name two classes; pack the inputs apart, or `drop` the field"
     );
-    Err(Error::content(message).with_code(Code::ColumnsDiffer).in_field(name))
+    Err(Error::config(message).with_code(Code::ColumnsDiffer).in_field(name))
 }
 
 /// The error of columns whose equal numbers stand for different values.

@@ -1,12 +1,9 @@
 //! The class list of a plan: made of folders by scan, or taken from the inputs.
 
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{
-    CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, class_names, with_metadata,
-};
-use packhorse_dataset::{FieldRecord, Manifest};
+use packhorse_core::{CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, with_metadata};
 use packhorse_transform::Transform;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,19 +38,15 @@ pub(super) fn with_names(delivered: &SchemaRef, classes: &[String], transforms: 
 ///
 /// Errors: `Config` for inputs with lists that contradict each other, and for labels with and without a list: a number
 /// would name two classes.
-pub(super) fn of(listing: &Listing, packed: &Schema) -> Result<Vec<String>> {
+pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     if !listing.classes().is_empty() {
         return Ok(listing.classes().to_vec());
     }
-    let mut columns = ColumnClasses::default();
     let mut lists: BTreeMap<Vec<String>, PathBuf> = BTreeMap::new();
     let (mut bare, mut unnamed) = (None, (false, false));
     // A dataset or a table has many samples, and its list may be long.
     let mut brings: BTreeMap<*const (), bool> = BTreeMap::new();
     for sample in listing.iter() {
-        if let Some((sealed, _)) = sample.shard() {
-            columns.take(&sealed.manifest, packed, || sample.first_path())?;
-        }
         // Class names of a column that is not called `cls` are those of all tables, or of none.
         let is_other = sample.table().is_some() && !has_labels(&sample);
         let brings_list = origin(&sample).is_some_and(|origin| {
@@ -93,39 +86,6 @@ pub(super) fn of(listing: &Listing, packed: &Schema) -> Result<Vec<String>> {
         shown(&list)
     );
     Err(Error::config(message).in_input(other.display()))
-}
-
-/// The classes of columns of sealed datasets. In tars the columns are text by now.
-#[derive(Default)]
-struct ColumnClasses<'l> {
-    known: BTreeMap<&'l str, (Vec<String>, PathBuf)>,
-    /// The addresses of the manifests that were looked at.
-    seen: BTreeSet<*const Manifest>,
-}
-
-impl<'l> ColumnClasses<'l> {
-    /// Errors (kind `Config`): a column whose numbers stand for other classes than in another dataset.
-    fn take(&mut self, manifest: &'l Manifest, packed: &Schema, first: impl Fn() -> PathBuf) -> Result<()> {
-        if !self.seen.insert(manifest) {
-            return Ok(());
-        }
-        let is_packed = |field: &&FieldRecord| packed.field_with_name(&field.name).is_ok();
-        for field in manifest.schema.iter().filter(is_packed) {
-            let Some(names) = class_names(field.metadata.get(HUGGINGFACE)) else { continue };
-            let (known, path) = self.known.entry(&field.name).or_insert_with(|| (names.clone(), first()));
-            if *known != names {
-                let message = format!(
-                    "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart, or `drop` the field",
-                    field.name,
-                    shown(&names),
-                    shown(known),
-                    path.display()
-                );
-                return Err(Error::config(message).in_input(first().display()).in_field(&field.name));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The address of what a sample's class list is in, which all samples of a dataset or a table share.

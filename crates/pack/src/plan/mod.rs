@@ -151,7 +151,7 @@ pub(crate) fn plan(
         observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
     }
     let mut header = header(&listing, format.info(), transforms, options);
-    header.classes = classes::of(&listing, &transformed)?;
+    header.classes = classes::of(&listing)?;
     if !header.classes.is_empty() {
         classes::keep_their_name(transforms, &transformed)?;
     }
