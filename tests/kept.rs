@@ -124,6 +124,55 @@ fn json_is_json_behind_a_tar_too() {
     }
 }
 
+/// A list of classes may go on in later samples.
+#[test]
+fn lists_of_classes_go_on_under_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (first, more, classes) = (pictures(dir.path()), at("more"), at("classes.txt"));
+    fs::create_dir_all(more.join("emu")).unwrap();
+    fs::write(more.join("emu/4.jpg"), "emu").unwrap();
+    fs::write(&classes, "cat\ndog\nemu\n").unwrap();
+    let labels = ["--labels", "folders", "--field", "cls=label"];
+    for (to, field) in [("parquet", "label"), ("webdataset", "label.npy")] {
+        let [out, apart, both] = ["out", "apart", "both"].map(|name| at(&format!("{name}-{to}")));
+        packed(&first, to, &out, &labels);
+        packed(&more, to, &apart, &[&labels[..], &["--classes", text(&classes)]].concat());
+        let args = ["pack", text(&out), text(&apart), "--to", to, "--out", text(&both)];
+        let ended = packhorse(&args).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let args = ["append", text(&out), text(&more), "--labels", "folders", "--classes", text(&classes)];
+        let ended = packhorse(&args).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        for out in [out, both] {
+            let view = out.with_extension("view");
+            assert_eq!(chosen(&out, &format!("{field} == 'emu'"), &view), 1, "{}", out.display());
+        }
+    }
+}
+
+/// What was packed before a column was known to be JSON or to have classes takes more samples.
+#[test]
+fn tars_take_members_of_tars() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (name, key) in [("a", "x"), ("b", "y")] {
+        fs::write(at(name).with_extension("jsonl"), format!("{{\"__key__\": \"{key}\", \"chat\": [1, null]}}\n"))
+            .unwrap();
+        packed(&at(name).with_extension("jsonl"), "webdataset", &at(name), &["--from", "jsonl"]);
+    }
+    // The tars alone, as others would have made them.
+    fs::create_dir(at("bare")).unwrap();
+    fs::copy(at("a/shard-000000.tar"), at("bare/a.tar")).unwrap();
+    for to in ["webdataset", "parquet"] {
+        packed(&at("bare"), to, &at(to), &[]);
+        let more = packhorse(&["append", text(&at(to)), text(&at("b"))]).run();
+        assert_eq!(more.code(), 0, "{more:?}");
+        let shown = shown(&at(to)).replace([' ', '\n'], "");
+        assert_eq!(shown.matches("[1,null]").count(), 2, "{shown}");
+    }
+}
+
 /// Of mixed values each is JSON, and a condition need not know.
 #[test]
 fn strings_among_numbers_are_compared_without_quotes() {

@@ -124,9 +124,9 @@ impl MergedColumns {
                         return Err(error);
                     }
                     // Numbers that stand for names in one input alone have none.
-                    match known.field.metadata().get(HUGGINGFACE) == field.metadata().get(HUGGINGFACE) {
-                        true => joined,
-                        false => without(joined, HUGGINGFACE),
+                    match feature_of_both(&known.field, field) {
+                        Some(feature) => with_metadata(joined, HUGGINGFACE, feature),
+                        None => without(joined, HUGGINGFACE),
                     }
                 }
                 Some(known) => joining.join(&known.field, field).ok_or_else(|| differ(known, field))?,
@@ -138,7 +138,9 @@ impl MergedColumns {
             let column = self.columns.entry(field.name().clone()).or_insert_with(new);
             column.count += samples;
             column.field = field;
-            if column.classes.is_none() && class_names(feature).is_some() {
+            let known =
+                column.classes.as_ref().and_then(|(known, _)| class_names(Some(known))).map_or(0, |names| names.len());
+            if class_names(feature).is_some_and(|names| names.len() > known) {
                 column.classes = feature.map(|feature| (feature.clone(), path.to_owned()));
             }
         }
@@ -337,6 +339,22 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
     Some(error.hint("give all of them a zone, or pack the inputs apart"))
 }
 
+/// What both columns say that they are, beyond their types; of lists of classes the longer one.
+fn feature_of_both<'f>(one: &'f Field, other: &'f Field) -> Option<&'f String> {
+    let (one, other) = (one.metadata().get(HUGGINGFACE), other.metadata().get(HUGGINGFACE));
+    match (class_names(one), class_names(other)) {
+        _ if one == other => one,
+        (Some(a), Some(b)) => {
+            if a.len() > b.len() {
+                one
+            } else {
+                other
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Errors: `Config` for numbers of a column that stand for other names of classes here.
 fn other_classes(known: &Column, name: &str, feature: Option<&String>) -> Result<()> {
     let Some((first, path)) = known.classes.as_ref().filter(|(first, _)| feature != Some(first)) else { return Ok(()) };
@@ -345,7 +363,8 @@ fn other_classes(known: &Column, name: &str, feature: Option<&String>) -> Result
         [first, second, third, _, ..] => format!("{first}, {second}, {third}, …"),
         names => names.join(", "),
     };
-    if there == here {
+    // A list that goes on gives the numbers of the other one the same names.
+    if there.starts_with(&here) || here.starts_with(&there) {
         return Ok(());
     }
     let (here, there, path) = (shown(&here), shown(&there), path.display());

@@ -18,15 +18,19 @@ pub(crate) const PARTITIONS: &str = "partitions";
 /// The value of rows that have none, as Hive and pyarrow call their folder.
 const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// The names and values of the folders around a file, from the outermost on. Values are text, with their percent-encoding decoded; the
-/// value of a missing one is `None`.
+/// The names and values of the folders directly around a file that have such names, from the outermost on. Values are text, with their
+/// percent-encoding decoded; the value of a missing one is `None`.
 pub(crate) fn partitions(path: &Path) -> Vec<(String, Option<String>)> {
-    let folders = path.parent().into_iter().flat_map(Path::components);
-    let names = folders.filter_map(|part| if let Component::Normal(name) = part { name.to_str() } else { None });
-    let pairs =
-        names.filter_map(|name| name.split_once('=')).filter(|(name, value)| !name.is_empty() && !value.is_empty());
+    let folders = path.parent().into_iter().flat_map(Path::components).rev();
+    let names = folders.map_while(|part| if let Component::Normal(name) = part { name.to_str() } else { None });
     let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    pairs.map(|(name, value)| (decoded(name), (value != MISSING).then(|| decoded(value)))).collect()
+    let pair = |name: &str| {
+        let (name, value) = name.split_once('=')?;
+        (!name.is_empty() && !value.is_empty()).then(|| (decoded(name), (value != MISSING).then(|| decoded(value))))
+    };
+    let mut pairs: Vec<_> = names.map_while(pair).collect();
+    pairs.reverse();
+    pairs
 }
 
 /// A source whose tables have their folders as columns of text.
@@ -50,7 +54,10 @@ impl Source for PartitionedSource {
                     error.hint(format!("pack it without `{PARTITIONS}`, or leave the column out where it is read"))
                 );
             }
-            values.insert(name, value);
+            if values.insert(name.clone(), value).is_some() {
+                let message = format!("lies in two folders that are called {name}=… (`{PARTITIONS}`)");
+                return Err(Error::config(message).with_code(Code::ColumnsDiffer).in_field(name));
+            }
         }
         if let Some(names) = &self.names {
             values.retain(|name, _| names.contains(name));
@@ -135,6 +142,9 @@ mod tests {
         assert_eq!(of("s3://b/city=New%20York/x.csv"), [pair("city", "New York")]);
         assert_eq!(of("/d/when=a=b/x"), [pair("when", "a=b")]);
         assert_eq!(of("/d/y=__HIVE_DEFAULT_PARTITION__/x"), [("y".to_owned(), None)]);
-        assert_eq!(of("/d/=1/y=/plain/x=1"), []);
+        assert_eq!(of("/d/=1/y=/x=1"), []);
+        // What lies further out is not about these tables alone.
+        assert_eq!(of("/run=3/in/year=2024/a.csv"), [pair("year", "2024")]);
+        assert_eq!(of("/run=3/in/a.csv"), []);
     }
 }

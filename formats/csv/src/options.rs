@@ -12,8 +12,9 @@ pub(crate) struct Dialect {
     pub(crate) quotes: bool,
     /// What comments begin with, at the start of a line.
     pub(crate) comment: Option<u8>,
-    /// The lines before the table.
+    /// The lines before the names of the columns or the first row, and between names and rows.
     pub(crate) skip: u64,
+    pub(crate) units: u64,
 }
 
 /// What stands between fields.
@@ -84,8 +85,7 @@ pub(crate) struct Settings {
     /// Whether quotes are text.
     plain_quotes: bool,
     skip: u64,
-    /// The lines between the names of the columns and the first row.
-    pub(crate) units: u64,
+    units: u64,
     /// Whether fractions of numbers stand behind a comma.
     pub(crate) decimal_comma: bool,
     /// The texts of missing values, beside the empty one.
@@ -163,7 +163,7 @@ impl Settings {
         let usual = if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' };
         let delimiter = self.delimiter.clone().unwrap_or(Delimiter::Byte(usual));
         let quotes = !self.plain_quotes && matches!(delimiter, Delimiter::Byte(_));
-        Dialect { delimiter, quotes, comment: self.comment, skip: self.skip }
+        Dialect { delimiter, quotes, comment: self.comment, skip: self.skip, units: self.units }
     }
 }
 
@@ -194,14 +194,20 @@ mod tests {
         assert_eq!((settings.kinds["b c"], settings.kinds["a"]), ((ColumnType::Text, true), (ColumnType::Int, false)));
         assert_eq!(
             settings.dialect("x.tsv"),
-            Dialect { delimiter: Delimiter::Byte(b';'), quotes: true, comment: None, skip: 0 }
+            Dialect { delimiter: Delimiter::Byte(b';'), quotes: true, comment: None, skip: 0, units: 0 }
         );
         let usual = |name: &str| Settings::default().dialect(name).delimiter;
         assert_eq!((usual("x.TSV.gz"), usual("x.csv")), (Delimiter::Byte(b'\t'), Delimiter::Byte(b',')));
         let lines = parse(&[("delimiter", "::"), ("comment", "%")]).unwrap().dialect("x.dat");
         assert_eq!(
             lines,
-            Dialect { delimiter: Delimiter::Text(b"::".to_vec()), quotes: false, comment: Some(b'%'), skip: 0 }
+            Dialect {
+                delimiter: Delimiter::Text(b"::".to_vec()),
+                quotes: false,
+                comment: Some(b'%'),
+                skip: 0,
+                units: 0
+            }
         );
         assert!(!parse(&[("quote", "none")]).unwrap().dialect("x.tsv").quotes && parse(&[("quote", "'")]).is_err());
         assert!(parse(&[("units", "1"), ("header", "none")]).is_err());

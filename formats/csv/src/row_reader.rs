@@ -50,7 +50,8 @@ impl<'a> RowReader<'a> {
         let quotes = dialect.quotes.then(|| QuoteTracker::new(delimiter, first));
         let indented = dialect.delimiter == Delimiter::Spaces;
         let comments = dialect.comment.map(|sign| Comments::new(sign, indented, first));
-        let before = FirstLines::new(if first { dialect.skip } else { 0 });
+        let (skip, units) = if first { (dialect.skip, dialect.units) } else { (0, 0) };
+        let before = FirstLines::new(skip, units, dialect.comment);
         let bytes =
             Bytes { from, before, quotes, comments, line_feeds: None, taken: 0, last: 0, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();

@@ -52,9 +52,6 @@ impl TableScan {
             }
             header => {
                 let names = names(&records, records.record(), header)?;
-                for _ in 0..settings.units {
-                    records.next()?;
-                }
                 records.begin_rows();
                 names
             }

@@ -45,15 +45,15 @@ impl Table for Csv<'_> {
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its header on.
         let place = scan.starts.before(items.start).filter(|_| input.len().is_some());
-        let skip = place.map_or(items.start, |place| items.start - place.row);
+        // The place of the first row is behind the names, before the lines that are left out.
         let dialect = self.settings.dialect(input.name());
+        let place = place.filter(|place| place.row > 0 || dialect.units == 0);
+        let skip = place.map_or(items.start, |place| items.start - place.row);
         let records = RowReader::open(input, place.unwrap_or(RowStart::START), dialect, self.limits);
         let mut records = records.map_err(|e| e.in_input(input.name()))?;
         // The line of names is before the first row.
         if place.is_none() && self.settings.header.is_line() {
-            for _ in 0..=self.settings.units {
-                records.next().map_err(|e| e.in_input(input.name()))?;
-            }
+            records.next().map_err(|e| e.in_input(input.name()))?;
             records.begin_rows();
         }
         let mut rowed =

@@ -65,6 +65,9 @@ fn lines_around_the_names_are_left_out() {
         let last = source.open(Arc::new(&streamed)).unwrap().rows(1..2).unwrap().next().unwrap().unwrap();
         assert_eq!(last.column(2).as_string_view().value(0), "b");
     }
+    // Lines are counted, not rows: one of them may be blank.
+    let blank = read_as("a.csv", &[("units", "1")], b"a,b\n\n1,2\n3,4\n").unwrap().remove(0);
+    assert_eq!(blank.column(0).as_primitive::<Int64Type>().values(), &[1, 3]);
     // Lines keep their numbers.
     let error = read_as("a.dat", &options, b"x\na,b\nu,v\n,\n1,2\n3\n").unwrap_err();
     assert!(error.to_string().starts_with("a.dat: line 6: has 1 field"), "{error}");

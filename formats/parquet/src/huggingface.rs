@@ -119,7 +119,7 @@ pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String>
                 (1.., Some(said)) => with_item(self::feature(field), innermost(&said).0),
                 (_, said) => said.unwrap_or_default(),
             },
-            (FieldType::Blob, _) if is_image(given) => json!({"_type": "Image"}),
+            (FieldType::Blob, _) if is_image(field.name()) => json!({"_type": "Image"}),
             (FieldType::Scalar(element), Some(names)) if field.name() == CLASS && element.is_integer() => {
                 json!({"names": names, "_type": "ClassLabel"})
             }

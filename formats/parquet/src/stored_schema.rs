@@ -2,7 +2,7 @@
 //!
 //! | field | column |
 //! | --- | --- |
-//! | blob whose name's last extension is, or was, an image type | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
+//! | blob whose name's last extension is an image type, and other pictures and sounds of Hugging Face | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
 //! | other blobs, text, scalars | binary, string, their own type |
 //! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
@@ -21,9 +21,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
-use packhorse_core::{
-    DataType, ENCODING, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical,
-};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical};
 use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
@@ -32,11 +30,10 @@ const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "t
 pub(crate) const BYTES: &str = "bytes";
 const PATH: &str = "path";
 
-/// Whether a blob is an image, by the extension of its name, or of the one that it had before.
-pub(crate) fn is_image(field: &Field) -> bool {
-    let extension = field.name().rsplit('.').next().unwrap_or_default();
+/// Whether a blob named `name` is an image, by its extension.
+pub(crate) fn is_image(name: &str) -> bool {
+    let extension = name.rsplit('.').next().unwrap_or(name);
     IMAGES.iter().any(|image| extension.eq_ignore_ascii_case(image))
-        || field.metadata().get(ENCODING).is_some_and(|encoding| encoding.starts_with("image/"))
 }
 
 /// The positions of `bytes` and `path`, if the column is an image struct of Hugging Face.
@@ -133,7 +130,7 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
     let kind = &written(kind, logical.as_ref());
     let tensor_ext = style.tensor_ext;
     match kind {
-        FieldType::Blob if is_image(field) || huggingface::is_medium(field) => {
+        FieldType::Blob if is_image(name) || huggingface::is_medium(field) => {
             let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
             Field::new(name, DataType::Struct(parts.into_iter().collect()), nullable)
         }

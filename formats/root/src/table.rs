@@ -9,7 +9,7 @@ use crate::streamer::Streamers;
 use crate::tree::TTree;
 use crate::trial;
 use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef, TABLE, nearest, some_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An open table of a file.
@@ -170,8 +170,8 @@ impl<'a> RootTable<'a> {
             Data::Ntuple(_, columns) => columns.iter().map(|(name, node)| node.holds().field(name, false)).collect(),
         };
         if !fields.is_empty() {
-            let name = HashMap::from([(TABLE.to_owned(), self.name.clone())]);
-            return Ok(Arc::new(Schema::new(fields).with_metadata(name)));
+            let name = (TABLE.to_owned(), self.name.clone());
+            return Ok(Arc::new(Schema::new(fields).with_metadata([name].into())));
         }
         let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         Err(Error::unsupported(match refused.next() {

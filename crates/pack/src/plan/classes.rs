@@ -1,7 +1,9 @@
 //! The class list of a plan: made of folders by scan, or taken from the inputs.
 
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, with_metadata};
+use packhorse_core::{
+    CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, class_names, is_blob, with_metadata,
+};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,18 +22,40 @@ pub(super) fn keep_their_name(transforms: &[Box<dyn Transform>], packed: &Schema
     Err(error.in_field(LABELS).hint("give that field another name"))
 }
 
-/// The columns `delivered`: labels that get another name bring the names of their classes, as the list is about the field `cls`.
-pub(super) fn with_names(delivered: &SchemaRef, classes: &[String], transforms: &[Box<dyn Transform>]) -> SchemaRef {
-    let name = transforms.iter().try_fold(LABELS.to_owned(), |name, transform| transform.name_of(&name));
-    if classes.is_empty() || name.is_none_or(|name| name == LABELS) {
-        return Arc::clone(delivered);
-    }
-    let named = |field: &Arc<Field>| match field.name() == LABELS && field.data_type().is_integer() {
-        true => Arc::new(with_metadata(Field::clone(field), HUGGINGFACE, &class_label(classes))),
-        false => Arc::clone(field),
+/// The columns `delivered` with what their names tell, where they get others: the classes of labels, as the list is about the field
+/// `cls`, and that bytes are a picture.
+pub(super) fn with_features(delivered: &SchemaRef, classes: &[String], transforms: &[Box<dyn Transform>]) -> SchemaRef {
+    let packed = |name: &str| transforms.iter().try_fold(name.to_owned(), |name, transform| transform.name_of(&name));
+    // The list may be that of another column.
+    let is_of_labels = !delivered.fields().iter().any(|field| {
+        field.name() != LABELS && class_names(field.metadata().get(HUGGINGFACE)).is_some_and(|names| names == classes)
+    });
+    let feature = |field: &Field| -> Option<String> {
+        let new = packed(field.name()).filter(|new| new != field.name())?;
+        let is_label = field.name() == LABELS && field.data_type().is_integer() && is_of_labels && !classes.is_empty();
+        let is_picture = is_blob(field.data_type()) && is_picture(field.name()) && !is_picture(&new);
+        match (is_label, is_picture) {
+            _ if field.metadata().contains_key(HUGGINGFACE) => None,
+            (true, _) => Some(class_label(classes)),
+            (_, true) => Some(IMAGE.to_owned()),
+            _ => None,
+        }
     };
-    let fields: Vec<_> = delivered.fields().iter().map(named).collect();
+    let with_feature = |field: &Arc<Field>| match feature(field) {
+        Some(feature) => Arc::new(with_metadata(Field::clone(field), HUGGINGFACE, &feature)),
+        None => Arc::clone(field),
+    };
+    let fields: Vec<_> = delivered.fields().iter().map(with_feature).collect();
     Arc::new(Schema::new_with_metadata(fields, delivered.metadata().clone()))
+}
+
+/// The feature of pictures.
+const IMAGE: &str = r#"{"_type":"Image"}"#;
+
+/// Whether a field is called as a picture.
+fn is_picture(name: &str) -> bool {
+    const ENDS: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
+    name.rsplit('.').next().is_some_and(|end| ENDS.iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
 /// The class list; empty if there is none.

@@ -84,7 +84,10 @@ impl Plan {
         let label = if allowed.members { stored_label(base, ours).cloned() } else { None };
         match same_columns(base, ours, allowed.casts, label.as_ref(), &new) {
             // A column of the dataset may be null, though it is not in the new samples.
-            Ok(()) => ours.schema.clone_from(&base.schema),
+            Ok(()) => {
+                let own = std::mem::replace(&mut ours.schema, base.schema.clone());
+                ours.schema.iter_mut().for_each(|field| take_classes(field, &own));
+            }
             // The transforms may make the same of other columns.
             Err(e) => match packs_the_same(base, ours, allowed.transforms) {
                 Ok(true) => {}
@@ -233,7 +236,8 @@ fn same_columns(
         };
         let names = |field: &FieldRecord| class_names(field.metadata.get(HUGGINGFACE));
         if let (Some(there), Some(new)) = (names(field), names(own))
-            && there != new
+            && !there.starts_with(&new)
+            && !new.starts_with(&there)
         {
             let message = format!(
                 "the field {} has the classes {} in the dataset and {} in the new samples, so one number would name two classes",
@@ -254,7 +258,13 @@ fn same_columns(
             own.map(|(name, value)| (name.clone(), if name == LOGICAL { without_zone(value) } else { value.clone() }))
                 .collect::<Vec<_>>()
         };
-        let differs = own.data_type != field.data_type || known(own) != known(field);
+        // Text may be JSON without that being known.
+        let is_json = |(name, value): &(String, String)| name == LOGICAL && value == "json";
+        let (there, mut new) = (known(field), known(own));
+        if !there.iter().any(is_json) {
+            new.retain(|note| !is_json(note));
+        }
+        let differs = own.data_type != field.data_type || new != there;
         if differs && label != Some(own) && !is_cast(own, field, casts)? {
             let types = |field: &FieldRecord| match field.metadata.is_empty() {
                 true => field.data_type.clone(),
@@ -296,6 +306,17 @@ fn given_type(field: &FieldRecord) -> Option<String> {
     let names = [("Boolean", "bool"), ("Int64", "int64"), ("Float64", "float64"), ("Utf8View", "text")];
     let (_, name) = names.into_iter().find(|(known, _)| *known == field.data_type && field.metadata.is_empty())?;
     Some(format!("{name}{}", if field.nullable { "?" } else { "" }))
+}
+
+/// Takes the list of classes of the same field of the new samples where it goes on with that of the dataset.
+fn take_classes(field: &mut FieldRecord, new: &[FieldRecord]) {
+    let feature = new.iter().find(|own| own.name == field.name).and_then(|own| own.metadata.get(HUGGINGFACE));
+    let (there, own) = (class_names(field.metadata.get(HUGGINGFACE)), class_names(feature));
+    if let (Some(there), Some(own), Some(feature)) = (there, own, feature)
+        && own.starts_with(&there)
+    {
+        field.metadata.insert(HUGGINGFACE.to_owned(), feature.clone());
+    }
 }
 
 /// Whether `casts` make the type of `own` that of `field`.

@@ -156,7 +156,7 @@ pub(crate) fn plan(
         classes::keep_their_name(transforms, &transformed)?;
     }
     header.splits = groups.names().to_vec();
-    header.schema = FieldRecord::of(&classes::with_names(&delivered.schema, &header.classes, transforms));
+    header.schema = FieldRecord::of(&classes::with_features(&delivered.schema, &header.classes, transforms));
     (header.decode, header.encode) = (delivered.decode, encode);
     let files: Vec<_> = transforms.iter().flat_map(|t| t.files()).collect();
     let record = |(name, bytes): &(String, Arc<[u8]>)| FileRecord {

@@ -228,6 +228,12 @@ impl Recipe {
         Ok(sources)
     }
 
+    /// Whether a setting is about the field `name` of the inputs: it gets another name or another shape.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let is_it = |pair: &String| pair.split('=').next() == Some(name);
+        self.field.iter().chain(&self.stack).any(is_it)
+    }
+
     /// The options of the sink, which refuses unknown ones.
     fn sink(&self) -> Result<Options> {
         let number = |n: Option<u64>| n.map(|n| n.to_string());

@@ -154,8 +154,9 @@ fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) ->
     let casts = &options.joining.casts;
     // Notes of one dataset do not hold for the values of another.
     let is_noted = listing.sealed().iter().any(|sealed| notes(&sealed.manifest, column.name()).next().is_some());
-    is_noted
-        || column.metadata().contains_key(LOGICAL)
+    // A dataset that samples are added to has its columns already.
+    options.known.is_none() && (is_noted || column.metadata().contains_key(LOGICAL))
+        || options.recipe.names(column.name())
         || casts.get(column.name()).is_some()
         || casts.names_dropped(column.name())
         || fields.any(|field| *field.data_type() != DataType::BinaryView)

@@ -127,11 +127,27 @@ pub(super) fn parsed(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, 
     Ok(Arc::new(array.map_err(|e| (0, e.to_string()))?))
 }
 
+/// Whether a text has the form of a date, or of a date and a time, with at most nine digits behind the point.
+fn is_written_out(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let form = |(at, byte): (usize, &u8)| match at {
+        4 | 7 => *byte == b'-',
+        10 => matches!(byte, b'T' | b' '),
+        _ => byte.is_ascii_digit(),
+    };
+    let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    // What chrono takes for a leap second would become the next one.
+    let second = bytes.get(17..19).unwrap_or_default();
+    bytes.len() >= 10 && bytes.iter().take(11).enumerate().all(form) && digits <= 9 && second != b"60"
+}
+
 /// The moment `text` in ticks of so many nanoseconds.
 fn tick(text: &str, length: i128, to: &DataType) -> Result<i64, String> {
     let shown: String = text.chars().take(40).collect();
-    let moment =
-        Moment::parse(text).ok_or_else(|| format!("\"{shown}\" is not a date or time such as 2024-05-01 12:30:00"))?;
+    let moment = Some(text)
+        .filter(|text| is_written_out(text))
+        .and_then(Moment::parse)
+        .ok_or_else(|| format!("\"{shown}\" is not a date or time such as 2024-05-01 12:30:00"))?;
     match (moment.has_zone, has_zone(to)) {
         (true, false) => {
             return Err(format!("\"{shown}\" has an offset from UTC: timestamp[us,UTC] is the type of such moments"));
@@ -240,6 +256,10 @@ mod tests {
             ("1970-01-01 00:00:00.5", "timestamp[s]", "whole number"),
             ("1970-01-01 12:00", "date", "whole number"),
             ("3000-01-01", "timestamp[ns]", "whole number"),
+            ("1970-01-01T00:00:00.0000000001", "timestamp[ns]", "is not a date"),
+            ("1970-01-01 23:59:60", "timestamp[s]", "is not a date"),
+            ("1970-01-0112:30", "timestamp[s]", "is not a date"),
+            ("+1970-01-01", "date", "is not a date"),
             ("soon", "timestamp[s]", "is not a date or time"),
             ("", "date", "is not a date or time"),
         ] {

@@ -55,7 +55,9 @@ pub(crate) fn fields(file: &H5File<'_>, root: &ObjectHeader, wanted: &[String]) 
     }
     let wanted = PathGlobs::new(wanted);
     let all: Vec<String> = fields.iter().map(path).collect();
-    fields.retain(|field| field.field.name() == KEY || wanted.wants(&path(field)));
+    // Whether values are missing belongs to their field, and the key to each sample.
+    present.keys().for_each(|name| _ = wanted.wants(&format!("/present/{name}")));
+    fields.retain(|field| wanted.wants(&path(field)) || field.field.name() == KEY);
     match wanted.unmatched() {
         None => Ok((fields, samples)),
         Some(glob) => {
