@@ -171,7 +171,7 @@ impl<'a> RootTable<'a> {
         };
         if !fields.is_empty() {
             let name = (TABLE.to_owned(), self.name.clone());
-            return Ok(Arc::new(Schema::new(fields).with_metadata([name].into())));
+            return Ok(Arc::new(Schema::new(fields).with_metadata(BTreeMap::from([name]))));
         }
         let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         Err(Error::unsupported(match refused.next() {
