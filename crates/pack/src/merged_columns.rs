@@ -138,9 +138,10 @@ impl MergedColumns {
             let column = self.columns.entry(field.name().clone()).or_insert_with(new);
             column.count += samples;
             column.field = field;
-            let known =
-                column.classes.as_ref().and_then(|(known, _)| class_names(Some(known))).map_or(0, |names| names.len());
-            if class_names(feature).is_some_and(|names| names.len() > known) {
+            let known = column.classes.as_ref().map(|(known, _)| known);
+            if feature != known
+                && class_names(feature).map(|names| names.len()) > class_names(known).map(|names| names.len())
+            {
                 column.classes = feature.map(|feature| (feature.clone(), path.to_owned()));
             }
         }
@@ -342,17 +343,12 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
 /// What both columns say that they are, beyond their types; of lists of classes the longer one.
 fn feature_of_both<'f>(one: &'f Field, other: &'f Field) -> Option<&'f String> {
     let (one, other) = (one.metadata().get(HUGGINGFACE), other.metadata().get(HUGGINGFACE));
-    match (class_names(one), class_names(other)) {
-        _ if one == other => one,
-        (Some(a), Some(b)) => {
-            if a.len() > b.len() {
-                one
-            } else {
-                other
-            }
-        }
-        _ => None,
+    // Lists may be long, and are mostly the same.
+    if one == other {
+        return one;
     }
+    let (a, b) = (class_names(one)?, class_names(other)?);
+    if a.len() > b.len() { one } else { other }
 }
 
 /// Errors: `Config` for numbers of a column that stand for other names of classes here.

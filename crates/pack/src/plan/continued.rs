@@ -314,6 +314,7 @@ fn take_classes(field: &mut FieldRecord, new: &[FieldRecord]) {
     let (there, own) = (class_names(field.metadata.get(HUGGINGFACE)), class_names(feature));
     if let (Some(there), Some(own), Some(feature)) = (there, own, feature)
         && own.starts_with(&there)
+        && own.len() > there.len()
     {
         field.metadata.insert(HUGGINGFACE.to_owned(), feature.clone());
     }
