@@ -1,7 +1,7 @@
 //! The arguments of `packhorse ls`, `cat`, `head` and `stat`.
 
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Options, Result};
 use std::path::PathBuf;
 
 /// How files of others are read.
@@ -14,13 +14,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn options(&self) -> Result<Options> {
-        let pair = |text: &String| {
-            let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-            pair.ok_or_else(|| {
-                Error::config(format!("`read={text}`: needs a name and a value, as in `read=tree=Events`"))
-            })
-        };
-        self.read.iter().map(pair).collect()
+        Ok(packhorse_pack::pairs("read", &self.read)?.into_iter().collect())
     }
 }
 

@@ -81,5 +81,5 @@ pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};
 pub use value_sizes::{add_sizes, compacted, held_bytes, owned, rows_bytes};
 pub use values::{
-    array_of, bytes_of, element_width, named_number, number_bytes, number_kind, numpy_number, swap_bytes,
+    array_of, bytes_of, common_number, element_width, named_number, number_bytes, number_kind, numpy_number, swap_bytes,
 };

@@ -39,6 +39,19 @@ pub fn number_kind(element: &DataType) -> Option<(char, usize)> {
     element_width(element).map(|size| (kind, size))
 }
 
+/// The smallest type that holds the numbers of both exactly; floats of 64 bits where integers of over 16 bits meet floats, as in NumPy.
+/// `None` for other types, and where integers need more than 64 bits.
+pub fn common_number(one: &DataType, other: &DataType) -> Option<DataType> {
+    let (one, other) = (number_kind(one)?, number_kind(other)?);
+    let (kind, size) = match (one.max(other), one.min(other)) {
+        ((a, size), (b, less)) if a == b => (a, size.max(less)),
+        (_, ('b', _)) => return None,
+        (('u', unsigned), ('i', signed)) => ('i', signed.max(2 * unsigned)),
+        ((_, whole), (_, float)) => ('f', if float == 8 || whole > 2 { 8 } else { 4 }),
+    };
+    numpy_number(kind, size)
+}
+
 /// The number type of a name with its bits, as `uint16`: Arrow's name in lower case.
 pub fn named_number(name: &str) -> Option<DataType> {
     let (word, bits) = name.split_at_checked(name.find(|c: char| c.is_ascii_digit())?)?;
@@ -193,5 +206,28 @@ mod tests {
         let others: [ArrayRef; 2] =
             [Arc::new(BooleanArray::from(vec![true])), Arc::new(arrow_array::StringArray::from(vec!["a"]))];
         assert!(others.iter().all(|array| number_bytes(array, 0..1).is_none()));
+    }
+
+    #[test]
+    fn the_common_type_holds_the_numbers_of_both() {
+        use DataType::{Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+        for (one, other, wanted) in [
+            (Int32, Int64, Some(Int64)),
+            (UInt8, UInt16, Some(UInt16)),
+            (UInt8, Int8, Some(Int16)),
+            (UInt32, Int8, Some(Int64)),
+            (UInt64, UInt8, Some(UInt64)),
+            (UInt64, Int64, None),
+            (Float16, Float32, Some(Float32)),
+            (Float32, Float64, Some(Float64)),
+            (Int16, Float16, Some(Float32)),
+            (Int32, Float32, Some(Float64)),
+            (Int64, Float64, Some(Float64)),
+            (Boolean, Int8, None),
+            (Int8, Int8, Some(Int8)),
+        ] {
+            assert_eq!(common_number(&one, &other), wanted, "{one} {other}");
+            assert_eq!(common_number(&other, &one), wanted, "{other} {one}");
+        }
     }
 }

@@ -1,15 +1,15 @@
 //! Tables whose keys are the values of a column: `id-field`.
 
+use crate::mapped_table::MappedTable;
 use crate::partitioned_source::{PARTITIONS, PartitionedSource};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringViewArray, downcast_integer_array};
 use packhorse_core::{
     Blocks, DataType, Error, FieldType, Format, Input, InputTable, KEY, LOGICAL, Limits, Options, Result, Rows, Schema,
-    SchemaRef, Source, Table, TableInfo, nearest, some_of,
+    SchemaRef, Source, Table, nearest, some_of,
 };
 use packhorse_dataset::SourceRecord;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The option of each source of typed rows that names the column of keys.
@@ -76,7 +76,14 @@ impl Source for KeyedSource {
         let stays = |at: &usize| *at != key && schema.field(*at).name() != KEY;
         let kept: Vec<usize> = (0..schema.fields().len()).filter(stays).collect();
         let schema = with_key(&schema, &kept);
-        Ok(Box::new(KeyedTable { inner, key, kept, schema }))
+        let keyed = Arc::clone(&schema);
+        let map = move |rows: Rows, first| {
+            let keys: ArrayRef = Arc::new(keys(&rows, key, first)?);
+            let kept = kept.iter().map(|at| Arc::clone(rows.column(*at)));
+            let columns = std::iter::once(keys).chain(kept).collect();
+            Rows::try_new(Arc::clone(&keyed), columns).map_err(|e| Error::bug(e.to_string()))
+        };
+        Ok(Box::new(MappedTable { inner, schema, map: Box::new(map) }))
     }
 
     fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
@@ -95,41 +102,6 @@ impl Source for KeyedSource {
         choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
     ) -> Result<Option<Blocks<'a>>> {
         self.inner.columns(input, choose)
-    }
-}
-
-struct KeyedTable<'a> {
-    inner: Box<dyn Table + 'a>,
-    /// The place of the column of keys among those of `inner`.
-    key: usize,
-    /// The places of those that stay fields.
-    kept: Vec<usize>,
-    schema: SchemaRef,
-}
-
-impl Table for KeyedTable<'_> {
-    fn info(&self) -> Result<TableInfo> {
-        Ok(TableInfo { schema: Arc::clone(&self.schema), ..self.inner.info()? })
-    }
-
-    fn decoded_bytes(&self) -> Option<u64> {
-        self.inner.decoded_bytes()
-    }
-
-    fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
-        self.inner.starts(each)
-    }
-
-    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
-        let mut first = items.start;
-        let mut keyed = move |rows: Rows| {
-            let keys: ArrayRef = Arc::new(keys(&rows, self.key, first)?);
-            first += rows.num_rows() as u64;
-            let kept = self.kept.iter().map(|at| Arc::clone(rows.column(*at)));
-            let columns = std::iter::once(keys).chain(kept).collect();
-            Rows::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))
-        };
-        Ok(Box::new(self.inner.rows(items)?.map(move |rows| rows.and_then(&mut keyed))))
     }
 }
 

@@ -44,6 +44,7 @@ mod large_sample;
 mod latency_probe;
 mod line;
 mod long_keys;
+mod mapped_table;
 mod merge;
 mod merged_columns;
 mod metadata;
@@ -117,7 +118,7 @@ pub use part::Part;
 pub(crate) use plan::ShardBounds;
 pub use plan::{Estimate, PathSplit, Plan, Shares, Shuffle, SplitBy, SplitLists, Splits};
 pub use recipe::{
-    ByteSize, Decode, Labels, MetadataRows, NamedSettings, Recipe, Setting, Symlinks, Takes, parse_bytes,
+    ByteSize, Decode, Labels, MetadataRows, NamedSettings, Recipe, Setting, Symlinks, Takes, pairs, parse_bytes,
 };
 pub use recorded_files::{RecordedFiles, sealed_manifest};
 pub use repair::DatasetRepair;

@@ -2,7 +2,7 @@
 
 use packhorse_core::{
     Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, SchemaRef, UNTYPED,
-    class_names, numpy_type, with_metadata,
+    class_names, common_number, number_kind, numpy_type, with_metadata,
 };
 use packhorse_transform::Casts;
 use packhorse_transform::kinds::{JSON, common_time, same_kind, time_zone, value_kind};
@@ -148,6 +148,15 @@ impl MergedColumns {
         Ok(())
     }
 
+    /// Notes of the columns of text that `is_json` names that each value is JSON.
+    pub(crate) fn note_json(&mut self, is_json: impl Fn(&str) -> bool) {
+        for (name, column) in &mut self.columns {
+            if *column.field.data_type() == DataType::Utf8View && is_json(name) {
+                column.field = with_metadata(column.field.clone(), LOGICAL, "json");
+            }
+        }
+    }
+
     /// Columns whose numbers stand for names in some inputs alone, so that the names are lost, with the first such input.
     pub(crate) fn lost_classes(&self) -> impl Iterator<Item = (&str, &Path)> {
         let columns = self.columns.iter().filter(|(_, column)| !column.field.metadata().contains_key(HUGGINGFACE));
@@ -290,29 +299,14 @@ fn as_text(a: &Field, b: &Field) -> Option<String> {
 }
 
 /// A type, as the setting `cast` calls it, for the numbers of both.
-fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
-    let bits = |kind: &DataType| 8 * kind.primitive_width().unwrap_or(8);
+fn common(a: &DataType, b: &DataType) -> Option<String> {
     // Booleans are the smallest numbers.
     let number = |kind: &DataType| if *kind == DataType::Boolean { DataType::UInt8 } else { kind.clone() };
-    let (a, b) = (&number(a), &number(b));
-    if !a.is_numeric() || !b.is_numeric() {
-        return None;
-    }
-    let most = |wanted: fn(&DataType) -> bool| [a, b].into_iter().filter(|kind| wanted(kind)).map(bits).max();
-    let (float, signed, unsigned) =
-        (most(DataType::is_floating), most(DataType::is_signed_integer), most(DataType::is_unsigned_integer));
-    let whole = signed.max(unsigned.map(|bits| if signed.is_some() { 2 * bits } else { bits }));
-    Some(match (float, whole.unwrap_or(0), signed.is_some()) {
-        (Some(64), ..) | (Some(_), 32.., _) => "f64",
-        (Some(_), ..) => "f32",
-        (None, 0..=8, true) => "i8",
-        (None, 0..=16, true) => "i16",
-        (None, 0..=32, true) => "i32",
-        (None, _, true) => "i64",
-        (None, 0..=16, false) => "u16",
-        (None, 0..=32, false) => "u32",
-        (None, _, false) => "u64",
-    })
+    let (a, b) = (number(a), number(b));
+    // Few integers of 64 bits without a sign are too large for one with it.
+    let signed = || (a.is_integer() && b.is_integer()).then_some(DataType::Int64);
+    let (kind, size) = number_kind(&common_number(&a, &b).or_else(signed)?)?;
+    Some(format!("{kind}{}", 8 * size))
 }
 
 /// The error of two columns of times that are not of one kind, or of which one alone tells its time zone: without one, nothing says

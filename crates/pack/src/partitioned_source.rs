@@ -1,14 +1,13 @@
 //! Tables in folders called `NAME=VALUE`, as Hive, Spark and pyarrow write them: each such folder is a column.
 
+use crate::mapped_table::MappedTable;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, new_null_array};
 use packhorse_core::{
-    Blocks, Code, DataType, Error, Field, FieldType, Input, InputTable, Result, Rows, Schema, SchemaRef, Source, Table,
-    TableInfo,
+    Code, DataType, Error, Field, FieldType, Input, InputTable, Result, Rows, Schema, SchemaRef, Source, Table,
 };
 use packhorse_storage::Location;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -68,7 +67,9 @@ impl Source for PartitionedSource {
         // The key stays first, and the others are in the order of their names.
         fields.sort_by(|a, b| (!is_key(a), a.name()).cmp(&(!is_key(b), b.name())));
         let schema = Arc::new(Schema::new_with_metadata(fields, info.schema.metadata().clone()));
-        Ok(Box::new(PartitionedTable { inner, values, schema }))
+        let partitioned = Arc::clone(&schema);
+        let map = move |rows: Rows, _| with_folders(&rows, &partitioned, &values);
+        Ok(Box::new(MappedTable { inner, schema, map: Box::new(map) }))
     }
 
     fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
@@ -85,42 +86,17 @@ fn is_key(field: &Field) -> bool {
     field.name() == packhorse_core::KEY
 }
 
-struct PartitionedTable<'a> {
-    inner: Box<dyn Table + 'a>,
-    values: BTreeMap<String, Option<String>>,
-    schema: SchemaRef,
-}
-
-impl Table for PartitionedTable<'_> {
-    fn info(&self) -> Result<TableInfo> {
-        Ok(TableInfo { schema: Arc::clone(&self.schema), ..self.inner.info()? })
-    }
-
-    fn decoded_bytes(&self) -> Option<u64> {
-        self.inner.decoded_bytes()
-    }
-
-    fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
-        self.inner.starts(each)
-    }
-
-    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
-        Ok(Box::new(self.inner.rows(items)?.map(|rows| rows.and_then(|rows| self.with_folders(&rows)))))
-    }
-}
-
-impl PartitionedTable<'_> {
-    fn with_folders(&self, rows: &Rows) -> Result<Rows> {
-        let column = |field: &Arc<Field>| -> Result<ArrayRef> {
-            match (self.values.get(field.name()), rows.column_by_name(field.name())) {
-                (Some(value), _) => Ok(repeated(value.as_deref(), rows.num_rows())),
-                (None, Some(column)) => Ok(Arc::clone(column)),
-                (None, None) => Err(Error::bug(format!("a block without the column {}", field.name()))),
-            }
-        };
-        let columns = self.schema.fields().iter().map(column).collect::<Result<_>>()?;
-        Rows::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))
-    }
+/// The block with the columns of `schema`, of which `values` has those that are not in it.
+fn with_folders(rows: &Rows, schema: &SchemaRef, values: &BTreeMap<String, Option<String>>) -> Result<Rows> {
+    let column = |field: &Arc<Field>| -> Result<ArrayRef> {
+        match (values.get(field.name()), rows.column_by_name(field.name())) {
+            (Some(value), _) => Ok(repeated(value.as_deref(), rows.num_rows())),
+            (None, Some(column)) => Ok(Arc::clone(column)),
+            (None, None) => Err(Error::bug(format!("a block without the column {}", field.name()))),
+        }
+    };
+    let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
+    Rows::try_new(Arc::clone(schema), columns).map_err(|e| Error::bug(e.to_string()))
 }
 
 fn repeated(value: Option<&str>, rows: usize) -> ArrayRef {

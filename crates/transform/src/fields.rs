@@ -185,21 +185,26 @@ impl Transform for Fields {
 /// How keys are chosen.
 const KEYS_OF: &str = "`id-field` takes the keys of a table from one of its columns";
 
-/// Keeps the image encoding that the old name implied, as metadata.
-fn encoding(field: Field) -> Field {
-    let extension = field.name().rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let kind = match extension.as_str() {
+/// The encoding of the pictures in a field of this name, as its extension tells.
+pub fn picture_encoding(name: &str) -> Option<&'static str> {
+    let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    Some(match extension.as_str() {
         "jpg" | "jpeg" => "image/jpeg",
         "png" => "image/png",
         "webp" => "image/webp",
         "gif" => "image/gif",
         "bmp" => "image/bmp",
         "tif" | "tiff" => "image/tiff",
-        _ => return field,
-    };
-    match packhorse_core::is_blob(field.data_type()) && !field.metadata().contains_key(ENCODING) {
-        true => with_metadata(field, ENCODING, kind),
-        false => field,
+        _ => return None,
+    })
+}
+
+/// Keeps the image encoding that the old name implied, as metadata.
+fn encoding(field: Field) -> Field {
+    let kept = packhorse_core::is_blob(field.data_type()) && !field.metadata().contains_key(ENCODING);
+    match picture_encoding(field.name()).filter(|_| kept) {
+        Some(kind) => with_metadata(field, ENCODING, kind),
+        None => field,
     }
 }
 

@@ -5,6 +5,7 @@ use packhorse_core::{
     CLASSES, Error, Field, HUGGINGFACE, Result, Schema, SchemaRef, class_label, class_names, is_blob, with_metadata,
 };
 use packhorse_transform::Transform;
+use packhorse_transform::fields::picture_encoding;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub(super) fn with_features(delivered: &SchemaRef, classes: &[String], transform
     let feature = |field: &Field| -> Option<String> {
         let new = packed(field.name()).filter(|new| new != field.name())?;
         let is_label = field.name() == LABELS && field.data_type().is_integer() && is_of_labels && !classes.is_empty();
-        let is_picture = is_blob(field.data_type()) && is_picture(field.name()) && !is_picture(&new);
+        let is_picture =
+            is_blob(field.data_type()) && picture_encoding(field.name()).is_some() && picture_encoding(&new).is_none();
         match (is_label, is_picture) {
             _ if field.metadata().contains_key(HUGGINGFACE) => None,
             (true, _) => Some(class_label(classes)),
@@ -51,12 +53,6 @@ pub(super) fn with_features(delivered: &SchemaRef, classes: &[String], transform
 
 /// The feature of pictures.
 const IMAGE: &str = r#"{"_type":"Image"}"#;
-
-/// Whether a field is called as a picture.
-fn is_picture(name: &str) -> bool {
-    const ENDS: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
-    name.rsplit('.').next().is_some_and(|end| ENDS.iter().any(|known| end.eq_ignore_ascii_case(known)))
-}
 
 /// The class list; empty if there is none.
 ///

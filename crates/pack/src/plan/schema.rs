@@ -42,10 +42,9 @@ pub(super) fn of(
     if options.recipe.labels.is_some() && counts.keys().filter(|name| PICTURES.contains(name)).count() > 1 {
         warn_of_merged_pictures(listing, observer);
     }
-    let alone = listing.iter().all(|sample| sample.shard().is_some());
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let mut blob = FieldType::Blob.field(name, false);
-        if let Some(feature) = feature_of(listing, name).filter(|_| alone) {
+        if let Some(feature) = listing.note_of_members(name, HUGGINGFACE) {
             blob = with_metadata(blob, HUGGINGFACE, feature);
         }
         columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
@@ -118,16 +117,6 @@ fn warn_of_tables(listing: &Listing, observer: &dyn Observer) {
         );
         observer.event(&Event::Warning(&text));
     }
-}
-
-/// What all sealed datasets say that members of this name are, beyond their bytes.
-fn feature_of<'l>(listing: &'l Listing, name: &str) -> Option<&'l String> {
-    let mut features = listing.sealed().iter().map(|sealed| {
-        let field = sealed.manifest.schema.iter().find(|field| field.name == name)?;
-        field.metadata.get(HUGGINGFACE)
-    });
-    let first = features.next()??;
-    features.all(|other| other == Some(first)).then_some(first)
 }
 
 /// Refuses a column of keys that holds no text: it would be neither keys nor a field.

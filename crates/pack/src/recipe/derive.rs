@@ -370,7 +370,10 @@ impl Recipe {
     }
 }
 
-fn pairs(setting: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
+/// The values by names that texts such as `tree=Events` give to the setting `setting`.
+///
+/// Errors: `Config` for a text without a name and a value, and for two values of one name.
+pub fn pairs(setting: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
     let mut pairs = BTreeMap::new();
     for text in texts {
         let pair = text.split_once('=');

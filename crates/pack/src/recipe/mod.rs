@@ -17,6 +17,7 @@ mod symlinks;
 mod value;
 
 pub use decode::Decode;
+pub use derive::pairs;
 pub use labels::Labels;
 pub use metadata_rows::MetadataRows;
 pub use setting::{Setting, Takes};

@@ -1,6 +1,5 @@
 //! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
-use super::sealed::SealedInput;
 use super::{Decoded, Listing, SampleRef, Scan, ScanOptions};
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
@@ -62,15 +61,7 @@ pub(super) fn apply(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut 
         if casts.names_dropped(&name) {
             continue;
         }
-        let probing = Probing {
-            inputs: &inputs,
-            listing,
-            codec: &*codec,
-            name: &name,
-            threads: &threads,
-            casts,
-            json: OnceLock::new(),
-        };
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if !*typed {
             match probing.held()? {
                 Held::Several(_) if splits(options, listing, &name) => {}
@@ -87,6 +78,7 @@ pub(super) fn apply(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut 
         }
         let mut columns = MergedColumns::default();
         let faults = probing.all(joining, &mut columns)?;
+        columns.note_json(|name| is_json(listing, name));
         found.insert(name, Decoded { format, columns });
         leave_out(listing, faults);
     }
@@ -109,15 +101,7 @@ pub(super) fn splits_files(context: Scan<'_>, options: &ScanOptions<'_>, listing
     for name in field_names(listing) {
         let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };
         let casts = &Casts::default();
-        let probing = Probing {
-            inputs: &inputs,
-            listing,
-            codec: &*codec,
-            name: &name,
-            threads: &threads,
-            casts,
-            json: OnceLock::new(),
-        };
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if splits(options, listing, &name) && matches!(probing.held()?, Held::Several(_)) {
             return Ok(true);
         }
@@ -132,17 +116,9 @@ fn notes<'m>(manifest: &'m Manifest, name: &str) -> impl Iterator<Item = (&'stat
     [PACKED, HUGGINGFACE].into_iter().filter_map(note)
 }
 
-/// Whether the text of the field `name` is JSON in all members: they are of sealed datasets that say so.
+/// Whether the text of the field `name` is JSON in all members.
 fn is_json(listing: &Listing, name: &str) -> bool {
-    let says_so = |sealed: &SealedInput| {
-        let field = sealed.manifest.schema.iter().find(|field| field.name == name);
-        field.is_none_or(|field| field.metadata.get(LOGICAL).is_some_and(|note| note == "json"))
-    };
-    let has_field = |sealed: &SealedInput| sealed.manifest.schema.iter().any(|field| field.name == name);
-    let members = || listing.iter().filter(|sample| sample.table().is_none());
-    listing.sealed().iter().any(has_field)
-        && listing.sealed().iter().all(says_so)
-        && members().all(|sample| sample.shard().is_some())
+    listing.note_of_members(name, LOGICAL) == Some("json")
 }
 
 /// Whether a column that could stay in its file is cast or dropped, or is among the values of tables or of the dataset that samples are
@@ -155,7 +131,7 @@ fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) ->
     // Notes of one dataset do not hold for the values of another.
     let is_noted = listing.sealed().iter().any(|sealed| notes(&sealed.manifest, column.name()).next().is_some());
     // A dataset that samples are added to has its columns already.
-    options.known.is_none() && (is_noted || column.metadata().contains_key(LOGICAL))
+    options.known.is_none() && (is_noted || is_json(listing, column.name()))
         || options.recipe.names(column.name())
         || casts.get(column.name()).is_some()
         || casts.names_dropped(column.name())
@@ -216,15 +192,9 @@ struct Probing<'a> {
     name: &'a str,
     threads: &'a Threads,
     casts: &'a Casts,
-    /// Whether all texts are JSON, once that was asked.
-    json: OnceLock<bool>,
 }
 
 impl Probing<'_> {
-    fn is_json(&self, column: &str) -> bool {
-        *self.json.get_or_init(|| is_json(self.listing, column))
-    }
-
     /// What the first sample holds that can be decoded.
     fn held(&self) -> Result<Held> {
         let mut fault = None;
@@ -303,12 +273,7 @@ impl Probing<'_> {
         let Some((sealed, _)) = sample.shard() else { return Ok(Some(columns)) };
         let noted = |column: Field| {
             let name = column.name().clone();
-            let column =
-                notes(&sealed.manifest, &name).fold(column, |column, (name, note)| with_metadata(column, name, note));
-            match *column.data_type() == DataType::Utf8View && self.is_json(&name) {
-                true => with_metadata(column, LOGICAL, "json"),
-                false => column,
-            }
+            notes(&sealed.manifest, &name).fold(column, |column, (name, note)| with_metadata(column, name, note))
         };
         Ok(Some(columns.into_iter().map(noted).collect()))
     }

@@ -13,9 +13,8 @@ use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::dimension;
 use super::object_header::ObjectHeader;
 use super::path_globs::{PathGlobs, field_name};
-use super::wider::common;
 use crate::datatype::Datatype;
-use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, some_of, with_metadata};
+use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, common_number, some_of, with_metadata};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -458,14 +457,14 @@ fn joined(one: &FieldType, other: &FieldType) -> Option<FieldType> {
     };
     match (one, other) {
         _ if one == other => Some(one.clone()),
-        (Scalar(a), Scalar(b)) => common(a, b).map(Scalar),
+        (Scalar(a), Scalar(b)) => common_number(a, b).map(Scalar),
         (Tensor { element: a, shape }, Tensor { element: b, shape: same }) if shape == same => {
-            Some(Tensor { element: common(a, b)?, shape: shape.clone() })
+            Some(Tensor { element: common_number(a, b)?, shape: shape.clone() })
         }
         _ => {
             let rank = rank(one).filter(|own| rank(other) == Some(*own))?;
             let (a, b) = (one.element()?, other.element()?);
-            let element = if a == b { a.clone() } else { common(a, b)? };
+            let element = if a == b { a.clone() } else { common_number(a, b)? };
             Some(Ragged { element, rank })
         }
     }

@@ -9,43 +9,7 @@ use arrow_array::{Array, ArrayRef, PrimitiveArray, downcast_integer_array};
 use packhorse_core::{DataType, Error, Result};
 use std::sync::Arc;
 
-/// The smallest type that holds the numbers of both; as in NumPy, floats of 64 bits where integers of that size meet floats.
-pub(crate) fn common(one: &DataType, other: &DataType) -> Option<DataType> {
-    use DataType::{Float32, Float64, Int16, Int32, Int64, UInt16, UInt32, UInt64};
-    let bits = |element: &DataType| element.primitive_width().map(|bytes| 8 * bytes);
-    let (a, b) = (bits(one)?, bits(other)?);
-    let most = a.max(b);
-    if one == other {
-        return Some(one.clone());
-    }
-    match (one.is_floating(), other.is_floating()) {
-        (true, true) => return Some(if most == 64 { Float64 } else { Float32 }),
-        (true, false) | (false, true) => {
-            let (float, whole) = if one.is_floating() { (a, b) } else { (b, a) };
-            return Some(if float == 64 || whole > 16 { Float64 } else { Float32 });
-        }
-        (false, false) => {}
-    }
-    if !one.is_integer() || !other.is_integer() {
-        return None;
-    }
-    let (signed, whole) = match (one.is_signed_integer(), other.is_signed_integer()) {
-        (true, false) => (true, a.max(2 * b)),
-        (false, true) => (true, b.max(2 * a)),
-        (signed, _) => (signed, most),
-    };
-    Some(match (signed, whole) {
-        (true, 16) => Int16,
-        (true, 32) => Int32,
-        (true, 64) => Int64,
-        (false, 16) => UInt16,
-        (false, 32) => UInt32,
-        (false, 64) => UInt64,
-        _ => return None,
-    })
-}
-
-/// `values` as numbers of the type `to`, which is [`common`] to theirs and others.
+/// `values` as numbers of the type `to`, which is [common](packhorse_core::common_number) to theirs and others.
 ///
 /// Errors: `Content` for an integer that a float does not hold exactly.
 pub(crate) fn widened(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
@@ -105,29 +69,6 @@ fn floats(values: &ArrayRef) -> Result<PrimitiveArray<Float64Type>> {
 mod tests {
     use super::*;
     use arrow_array::{Float32Array, Int64Array, UInt8Array};
-
-    #[test]
-    fn the_type_of_both_holds_the_numbers_of_both() {
-        use DataType::{Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
-        for (one, other, wanted) in [
-            (Int32, Int64, Some(Int64)),
-            (UInt8, UInt16, Some(UInt16)),
-            (UInt8, Int8, Some(Int16)),
-            (UInt32, Int8, Some(Int64)),
-            (UInt64, UInt8, Some(UInt64)),
-            (UInt64, Int64, None),
-            (Float16, Float32, Some(Float32)),
-            (Float32, Float64, Some(Float64)),
-            (Int16, Float16, Some(Float32)),
-            (Int32, Float32, Some(Float64)),
-            (Int64, Float64, Some(Float64)),
-            (Boolean, Int8, None),
-            (Int8, Int8, Some(Int8)),
-        ] {
-            assert_eq!(common(&one, &other), wanted, "{one} {other}");
-            assert_eq!(common(&other, &one), wanted, "{other} {one}");
-        }
-    }
 
     #[test]
     fn numbers_stay_what_they_are() {

@@ -7,6 +7,7 @@ mod decoded;
 mod folder_layouts;
 pub(super) mod like_groups;
 mod listing_builder;
+mod member_notes;
 mod merged_pictures;
 mod metadata_rows;
 mod natural_order;
