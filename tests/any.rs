@@ -116,9 +116,9 @@ fn elements(values: &ArrayRef) -> String {
     bytes_of(values).map_or_else(|_| format!("{values:?}"), |bytes| format!("{:02x?}", bytes.as_slice()))
 }
 
-/// Which batches of the corpus a tar can carry: nested lists and lists of words have no form as a file.
+/// Which batches of the corpus a tar can carry: nested lists, and lists of words and of bytes have no form as a file.
 fn carries(format: &str, name: &str) -> bool {
-    format != "webdataset" || name != "lists"
+    format != "webdataset" || !["lists", "pictures"].contains(&name)
 }
 
 #[test]

@@ -40,8 +40,8 @@ fn blobs(array: &ArrayRef) -> Result<ArrayRef> {
 /// Converts elements to the type `wanted`, with their nulls.
 fn elements(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     use DataType::{
-        Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeBinary, LargeUtf8,
-        Null, Time32, Time64, Timestamp, Utf8, Utf8View,
+        Binary, BinaryView, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration,
+        FixedSizeBinary, LargeBinary, LargeUtf8, Null, Time32, Time64, Timestamp, Utf8, Utf8View,
     };
     match (array.data_type(), wanted) {
         (Dictionary(..), _) => elements(&unpacked(array)?, wanted),
@@ -49,6 +49,7 @@ fn elements(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
         (Utf8, Utf8 | Utf8View) => Ok(Arc::new(StringViewArray::from(array.as_string::<i32>()))),
         (LargeUtf8, Utf8 | Utf8View) => Ok(Arc::new(StringViewArray::from(array.as_string::<i64>()))),
         (Utf8View, Utf8) => Ok(Arc::clone(array)),
+        (Binary | LargeBinary, BinaryView) => blobs(array),
         (Timestamp(..) | Date64 | Duration(_) | Time64(_), FixedSizeBinary(8)) => ticks(bytes_of(array)?, array),
         (Date32 | Time32(_), FixedSizeBinary(8)) => {
             let bytes = bytes_of(array)?;

@@ -7,7 +7,7 @@
 //! | `Scalar` | the element's own type | one element |
 //! | `Tensor` | `arrow.fixed_shape_tensor`: `FixedSizeList` of elements | the same shape in every sample, C order |
 //! | `Ragged` | `arrow.variable_shape_tensor`: struct of `data` (list of elements) and `shape` (i32) | a shape of its own, the same rank |
-//! | `List` | (nested) `List` or `LargeList` of elements | jagged data, as physicists write it |
+//! | `List` | (nested) `List` or `LargeList` of elements, or of bytes | jagged data, as physicists write it; the pictures of a sample |
 //!
 //! The extension types are those of the
 //! [Arrow specification](https://arrow.apache.org/docs/format/CanonicalExtensions.html). Elements are
@@ -81,7 +81,7 @@ pub enum FieldType {
     },
     /// Lists of lists of elements.
     List {
-        /// The type of an element.
+        /// The type of an element; here it may also be bytes of any length.
         element: DataType,
         /// How many lists are inside each other, at least one.
         depth: usize,
@@ -103,9 +103,12 @@ impl FieldType {
     pub fn with_views(mut self) -> Self {
         if let FieldType::Tensor { element, .. } | FieldType::Ragged { element, .. } | FieldType::List { element, .. } =
             &mut self
-            && matches!(element, DataType::Utf8 | DataType::LargeUtf8)
         {
-            *element = DataType::Utf8View;
+            match element {
+                DataType::Utf8 | DataType::LargeUtf8 => *element = DataType::Utf8View,
+                DataType::Binary | DataType::LargeBinary => *element = DataType::BinaryView,
+                _ => {}
+            }
         }
         self
     }
@@ -149,7 +152,7 @@ impl FieldType {
 }
 
 impl std::fmt::Display for FieldType {
-    /// As users read it: `Float32[3,224,224]`, `UInt8[?,?,?]`, `list<list<Float64>>`, `blob`.
+    /// As users read it: `Float32[3,224,224]`, `UInt8[?,?,?]`, `list<list<Float64>>`, `list<blob>`, `blob`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FieldType::Blob => f.write_str("blob"),
@@ -157,6 +160,9 @@ impl std::fmt::Display for FieldType {
             FieldType::Scalar(element) => write!(f, "{element}"),
             FieldType::Tensor { element, shape } => write!(f, "{element}[{}]", join(shape.iter())),
             FieldType::Ragged { element, rank } => write!(f, "{element}[{}]", join((0..*rank).map(|_| '?'))),
+            FieldType::List { element: DataType::BinaryView, depth } => {
+                write!(f, "{}blob{}", "list<".repeat(*depth), ">".repeat(*depth))
+            }
             FieldType::List { element, depth } => {
                 write!(f, "{}{element}{}", "list<".repeat(*depth), ">".repeat(*depth))
             }
@@ -202,7 +208,7 @@ fn plain(data_type: &DataType) -> Option<FieldType> {
         DataType::List(item) | DataType::LargeList(item) => match plain(item.data_type())? {
             FieldType::List { element, depth } => Some(FieldType::List { element, depth: depth + 1 }),
             FieldType::Scalar(element) => Some(FieldType::List { element, depth: 1 }),
-            FieldType::Text => Some(FieldType::List { element: item.data_type().clone(), depth: 1 }),
+            FieldType::Text | FieldType::Blob => Some(FieldType::List { element: item.data_type().clone(), depth: 1 }),
             _ => None,
         },
         // A fixed list that says no more is a vector, or vectors in a vector.
@@ -275,6 +281,7 @@ mod tests {
             FieldType::Ragged { element: f32.clone(), rank: 3 },
             FieldType::List { element: f32, depth: 3 },
             FieldType::List { element: DataType::Utf8View, depth: 1 },
+            FieldType::List { element: DataType::BinaryView, depth: 2 },
         ] {
             assert_eq!(FieldType::of(&kind.field("x", true)).unwrap(), kind);
         }

@@ -19,6 +19,7 @@ pub(crate) fn first_values(kind: &FieldType, numpy: Option<&str>, column: &Array
     let name = |element: &DataType| match (numpy, element) {
         (Some(numpy), _) => numpy.to_owned(),
         (None, DataType::Utf8View) => FieldType::Text.to_string(),
+        (None, DataType::BinaryView) => FieldType::Blob.to_string(),
         (None, element) => element.to_string(),
     };
     match kind {
@@ -93,6 +94,7 @@ impl First<'_> {
             DataType::Boolean => values.as_boolean().value(at).to_string(),
             DataType::Utf8View => text(values.as_string_view().value(at)),
             DataType::Utf8 => text(values.as_string::<i32>().value(at)),
+            DataType::BinaryView => format!("{} B", values.as_binary_view().value(at).len()),
             DataType::FixedSizeBinary(_) => {
                 let bytes = values.as_fixed_size_binary().value(at);
                 if self.numpy.is_some_and(|kind| kind.starts_with("|S")) {

@@ -108,12 +108,16 @@ impl Batch {
         (0..self.metadata().rows()).map(|row| self.metadata().key(row).unwrap_or_default()).collect()
     }
 
-    /// The names of all arrays, and whether they are the values of ragged fields, whose offsets and shapes follow as `NAME.offsets` and
-    /// `NAME.shape`.
-    fn fields(&self) -> Vec<(&str, bool)> {
+    /// The names of all arrays, whether they are the values of ragged fields, and whether they are parts of one before them: `NAME.offsets`,
+    /// `NAME.shape`, or `NAME.lengths`.
+    fn fields(&self) -> Vec<(&str, bool, bool)> {
         match &self.0 {
-            Place::Host(kept) => kept.0.layout().fields().iter().map(|field| (&*field.name, field.ragged)).collect(),
-            Place::Device(memory) => memory.arrays.0.iter().map(|(name, ragged)| (&**name, *ragged)).collect(),
+            Place::Host(kept) => {
+                kept.0.layout().fields().iter().map(|field| (&*field.name, field.ragged, field.part)).collect()
+            }
+            Place::Device(memory) => {
+                memory.arrays.0.iter().map(|array| (&*array.name, array.ragged, array.part)).collect()
+            }
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum Column {
     Text(Vec<Option<String>>),
     /// Lists of text, or nothing.
     Texts(Vec<Option<Vec<String>>>),
+    /// Lists of bytes, or nothing.
+    Blobs(Vec<Option<Vec<Vec<u8>>>>),
     /// Numbers and arrays, little-endian; `shapes` for arrays whose shapes differ. Numbers that were declared may be
     /// missing: `nulls` says which are there.
     Array {
@@ -64,13 +66,14 @@ impl Column {
         }
         let element = match dtype {
             "str[]" => return Ok(Self::Texts(Vec::new())),
+            "bytes[]" => return Ok(Self::Blobs(Vec::new())),
             "bytes" => return Ok(Self::Blob(Vec::new())),
             "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
             "str" => return Ok(Self::Text(Vec::new())),
             "bool" => DataType::Boolean,
             other => named_number(other).ok_or_else(|| {
                 let error = Error::config(format!("{other:?} is not a type of columns"));
-                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[] and str[]")
+                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[], str[] and bytes[]")
             })?,
         };
         if bytes_only {
@@ -107,11 +110,14 @@ impl Column {
         if texts_of(value).is_some_and(|texts| !texts.is_empty()) {
             return Ok(Self::Texts(Vec::new()));
         }
+        if blobs_of(value).is_some_and(|blobs| !blobs.is_empty()) {
+            return Ok(Self::Blobs(Vec::new()));
+        }
         let ArrayValue { element, shape, numpy, bytes } = number(name, value, None)?;
         if bytes.is_empty() && is_list(value) {
             let message = format!("field {name} is an empty list in the first sample, which says the types of fields");
             let hint = format!(
-                "name its type with `columns`, as in columns={{{name:?}: \"float32[]\"}}; lists of text are \"str[]\", lists of lists \"float32[][]\""
+                "name its type with `columns`, as in columns={{{name:?}: \"float32[]\"}}; lists of text are \"str[]\", of bytes \"bytes[]\", lists of lists \"float32[][]\""
             );
             return Err(Error::content(message).in_field(name).hint(hint).into());
         }
@@ -157,6 +163,13 @@ impl Column {
                 let len = texts.iter().map(String::len).sum();
                 check_length(name, len, MOST_BYTES)?;
                 lists.push(Some(texts));
+                Ok(len)
+            }
+            Self::Blobs(lists) => {
+                let blobs = blobs_of(value).ok_or_else(|| unlike(name, value, "a list of bytes"))?;
+                let len = blobs.iter().map(Vec::len).sum();
+                check_length(name, len, MOST_BYTES)?;
+                lists.push(Some(blobs));
                 Ok(len)
             }
             Self::Array { kind, element, bytes, ends, shapes, inner, nulls, numpy } => {
@@ -226,6 +239,7 @@ impl Column {
             Self::Blob(blobs) => blobs.push(None),
             Self::Text(texts) => texts.push(None),
             Self::Texts(lists) => lists.push(None),
+            Self::Blobs(lists) => lists.push(None),
             Self::Array { kind: FieldType::Ragged { .. }, .. } => {
                 let error = Error::content(format!("lacks the field {name}")).in_field(name);
                 return Err(error.hint("give an empty array, since arrays can't be missing").into());
@@ -253,6 +267,7 @@ impl Column {
             Self::Blob(blobs) => blobs.truncate(rows),
             Self::Text(texts) => texts.truncate(rows),
             Self::Texts(lists) => lists.truncate(rows),
+            Self::Blobs(lists) => lists.truncate(rows),
             Self::Array { bytes, ends, shapes, nulls, .. } => {
                 nulls.iter_mut().for_each(|nulls| nulls.truncate(rows));
                 ends.truncate(rows);
@@ -268,6 +283,7 @@ impl Column {
             Self::Blob(_) => FieldType::Blob.field(name, true),
             Self::Text(_) => FieldType::Text.field(name, true),
             Self::Texts(_) => FieldType::List { element: DataType::Utf8View, depth: 1 }.field(name, true),
+            Self::Blobs(_) => FieldType::List { element: DataType::BinaryView, depth: 1 }.field(name, true),
             Self::Array { kind, nulls, numpy, .. } => {
                 let field = kind.field(name, nulls.is_some());
                 numpy.as_ref().map_or(field.clone(), |numpy| with_metadata(field, NUMPY, numpy))
@@ -283,13 +299,8 @@ impl Column {
                 let mut builder = BinaryViewBuilder::with_capacity(blobs.len());
                 for blob in std::mem::take(blobs) {
                     match blob {
-                        // A whole block: no copy.
-                        Some(bytes) if bytes.len() > 12 && u32::try_from(bytes.len()).is_ok() => {
-                            let len = bytes.len() as u32;
-                            let block = builder.append_block(Buffer::from_vec(bytes));
-                            builder.try_append_view(block, 0, len).map_err(|error| Error::bug(error.to_string()))?;
-                        }
-                        other => builder.append_option(other),
+                        Some(bytes) => append(&mut builder, bytes)?,
+                        None => builder.append_null(),
                     }
                 }
                 Ok(Arc::new(builder.finish()))
@@ -306,10 +317,16 @@ impl Column {
                     list.into_iter().flatten().for_each(|text| builder.values().append_value(text));
                     builder.append(has);
                 }
-                let (_, offsets, values, nulls) = builder.finish().into_parts();
-                let DataType::List(item) = data_type else { return Err(Error::bug("another list")) };
-                let lists = ListArray::try_new(item, offsets, values, nulls);
-                Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
+                of_items(builder.finish(), data_type)
+            }
+            Self::Blobs(lists) => {
+                let mut builder = ListBuilder::new(BinaryViewBuilder::new());
+                for list in std::mem::take(lists) {
+                    let has = list.is_some();
+                    list.into_iter().flatten().try_for_each(|bytes| append(builder.values(), bytes))?;
+                    builder.append(has);
+                }
+                of_items(builder.finish(), data_type)
             }
             Self::Array { kind, element, bytes, ends, shapes, nulls, .. } => {
                 let parts = (std::mem::take(bytes), std::mem::take(ends), std::mem::take(shapes));
@@ -320,6 +337,28 @@ impl Column {
             }
         }
     }
+}
+
+/// Appends bytes, long ones as a block of their own and without a copy.
+fn append(to: &mut BinaryViewBuilder, bytes: Vec<u8>) -> Result<(), Error> {
+    match u32::try_from(bytes.len()) {
+        Ok(len @ 13..) => {
+            let block = to.append_block(Buffer::from_vec(bytes));
+            to.try_append_view(block, 0, len).map_err(|error| Error::bug(error.to_string()))
+        }
+        _ => {
+            to.append_value(bytes);
+            Ok(())
+        }
+    }
+}
+
+/// The same lists with the items of `data_type`.
+fn of_items(lists: ListArray, data_type: DataType) -> Result<ArrayRef, Error> {
+    let DataType::List(item) = data_type else { return Err(Error::bug("another list")) };
+    let (_, offsets, values, nulls) = lists.into_parts();
+    let lists = ListArray::try_new(item, offsets, values, nulls);
+    Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
 }
 
 /// Refuses a value of more elements or bytes than a column counts.
@@ -376,8 +415,12 @@ fn arrays(
 
 /// The texts of a list or tuple that holds nothing else.
 fn texts_of(value: &Bound<'_, PyAny>) -> Option<Vec<String>> {
-    let list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
-    list.then(|| value.extract().ok()).flatten()
+    is_list(value).then(|| value.extract().ok()).flatten()
+}
+
+/// The bytes of a list or tuple that holds nothing else.
+fn blobs_of(value: &Bound<'_, PyAny>) -> Option<Vec<Vec<u8>>> {
+    is_list(value).then(|| value.try_iter().ok()?.map(|item| blob(&item.ok()?)).collect()).flatten()
 }
 
 /// Bytes of an element.

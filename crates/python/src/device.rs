@@ -9,7 +9,7 @@ use crate::error::Raised;
 use crate::fork::Owned;
 use packhorse::core::{Error, Result};
 use packhorse::gpu::{Cuda, DeviceBatch, DeviceTransform, DlDevice, Exported, Output, View};
-use packhorse::read::{BatchMetadata, Layout};
+use packhorse::read::{BatchMetadata, Layout, SlabField};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -26,14 +26,28 @@ pub(crate) struct DeviceMemory {
     pub(crate) arrays: Arc<Arrays>,
 }
 
-/// The arrays of batches on a GPU: the name of each, and whether its rows differ in length.
+/// The arrays of batches on a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arrays(pub(crate) Vec<(String, bool)>);
+pub(crate) struct Arrays(pub(crate) Vec<ArrayName>);
+
+/// The name of an array, whether its rows differ in length, and whether it is a part of a field before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayName {
+    pub(crate) name: String,
+    pub(crate) ragged: bool,
+    pub(crate) part: bool,
+}
+
+impl ArrayName {
+    fn of(field: &SlabField) -> Self {
+        Self { name: field.name.clone(), ragged: field.ragged, part: field.part }
+    }
+}
 
 impl Arrays {
     /// Those that come as `layout` has them.
     pub(crate) fn sent(layout: &Layout) -> Arc<Self> {
-        Arc::new(Self(layout.fields().iter().map(|field| (field.name.clone(), field.ragged)).collect()))
+        Arc::new(Self(layout.fields().iter().map(ArrayName::of).collect()))
     }
 
     /// Those that were asked for, as they are when the GPU has finished them; all, if none were named. It needs others for that, such
@@ -46,13 +60,13 @@ impl Arrays {
     ) -> Self {
         let made = |name: &str| outputs.iter().any(|output| output.name == name);
         let needed: Vec<String> = steps.iter().flat_map(|step| step.needs()).map(|field| field.name).collect();
-        let is_shown = |name: &str| {
-            let part_of_made = [".offsets", ".shape"].iter().any(|part| name.strip_suffix(part).is_some_and(made));
-            let is_needed = part_of_made || needed.iter().any(|field| field == name);
-            !is_needed || asked.iter().any(|field| field == name)
+        let is_shown = |field: &&SlabField| {
+            let of_made = || field.name.rmatch_indices('.').any(|(end, _)| field.name.get(..end).is_some_and(made));
+            let is_needed = field.part && of_made() || needed.contains(&field.name);
+            !is_needed || asked.contains(&field.name)
         };
-        let fields = layout.fields().iter().filter(|field| is_shown(&field.name));
-        Self(fields.map(|field| (field.name.clone(), field.ragged && !made(&field.name))).collect())
+        let shown = layout.fields().iter().filter(is_shown).map(ArrayName::of);
+        Self(shown.map(|array| ArrayName { ragged: array.ragged && !made(&array.name), ..array }).collect())
     }
 }
 

@@ -108,7 +108,7 @@ impl Running {
             Self::Host(loader, _) => Ok(described(loader.layout())),
             Self::Device(gpu) => {
                 let mut fields = described(gpu.access.layout());
-                fields.retain(|field| gpu.arrays.0.iter().any(|(name, _)| *name == field.0));
+                fields.retain(|field| gpu.arrays.0.iter().any(|array| array.name == field.0));
                 for output in &gpu.outputs {
                     if let Some(field) = fields.iter_mut().find(|field| field.0 == output.name) {
                         field.1 = output.tensor.element.data_type().map_or_else(String::new, |kind| kind.to_string());
@@ -126,7 +126,7 @@ impl Running {
         let Self::Device(gpu) = self else { return Ok(None) };
         let dense = gpu.access.layout().fields().iter().filter(|field| !field.ragged);
         let made = gpu.outputs.iter().map(|output| output.tensor.bytes()).sum();
-        let is_shown = |name: &String| gpu.arrays.0.iter().any(|(shown, _)| shown == name);
+        let is_shown = |name: &String| gpu.arrays.0.iter().any(|array| array.name == *name);
         let names = gpu.outputs.iter().map(|output| output.name.clone()).filter(is_shown).collect();
         Ok(Some((names, dense.map(|field| field.bytes).sum(), made)))
     }

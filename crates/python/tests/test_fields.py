@@ -1148,3 +1148,101 @@ def test_boxes_of_pictures_without_objects(tmp_path):
         assert [row.tolist() for row in found] == boxes
         empty = dataset.subset(range(0, 40, 3)).batch([0, 1], [packhorse.Ragged("boxes")])["boxes"]
         assert [row.shape for row in empty] == [(0, 0)] * 2, "no sample of the view has a box"
+
+
+# --- lists in lists ---------------------------------------------------------------------------------------------------
+
+
+def polygons(number):
+    """Lists of lists of several lengths, some of them empty."""
+    return [[float(number + at + value) for value in range((number + at) % 3)] for at in range(number % 4)]
+
+
+def files(number):
+    return [bytes([number] * at) for at in range(number % 3)]
+
+
+@pytest.fixture(scope="module")
+def jagged(tmp_path_factory):
+    """A table of another program, with lists of lists, lists of those, and lists of bytes."""
+    path = tmp_path_factory.mktemp("jagged") / "table.parquet"
+    columns = {
+        "polygons": [polygons(number) for number in range(20)],
+        "deep": [[polygons(at) for at in range(number % 3)] for number in range(20)],
+        "files": [files(number) for number in range(20)],
+    }
+    pa.parquet.write_table(pa.table(columns), path)
+    return packhorse.open(path)
+
+
+def test_lists_in_lists_come_back(jagged):
+    """Lists of any lengths, and lists of bytes, have their values in one array."""
+    batch = jagged.batch([7, 0, 11, 3])
+    assert list(batch) == ["deep", "files", "polygons"]
+    assert isinstance(batch["polygons"], packhorse.ListArray)
+    for at, number in enumerate([7, 0, 11, 3]):
+        wanted = [polygons(inner) for inner in range(number % 3)]
+        assert batch["polygons"].tolist()[at] == polygons(number)
+        assert [part.tolist() for part in batch["polygons"][at]] == polygons(number)
+        assert batch["deep"].tolist()[at] == wanted
+        assert batch["files"].bytes()[at] == files(number)
+        assert [len(part) for part in batch["polygons"].numpy()[at]] == batch["polygons"].lengths[at].tolist()
+        assert [list(map(int, part)) for part in batch["deep"].lengths[at]] == [list(map(len, part)) for part in wanted]
+    assert len(batch["polygons"][-1:]) == 1
+    assert [part.tolist() for part in batch["polygons"][-1]] == polygons(3)
+    assert "4 rows" in repr(batch["polygons"])
+    with pytest.raises(IndexError):
+        batch["polygons"][4]
+
+
+def test_lists_in_lists_in_other_libraries(jagged):
+    """awkward has the lists as they are; torch has the values of a row in one."""
+    batch = jagged.batch(range(12))
+    ak = pytest.importorskip("awkward")
+    assert batch["deep"].awkward().tolist() == batch["deep"].tolist()
+    assert ak.num(batch["polygons"].awkward()).tolist() == [number % 4 for number in range(12)]
+
+
+def test_lists_in_lists_in_torch(jagged):
+    pytest.importorskip("torch")
+    tensors = jagged.batch(range(12)).torch()
+    assert list(tensors) == ["deep", "deep.lengths", "deep.lengths.lengths", "files", "files.lengths", "polygons", "polygons.lengths"]
+    assert tensors["polygons"][11].tolist() == [value for part in polygons(11) for value in part]
+    rows = next(iter(jagged.loader(6, shuffle="sequential").torch()))
+    assert rows["files"][5] == files(5)
+    assert [part.tolist() for part in rows["polygons"][5]] == polygons(5)
+
+
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord"])
+def test_several_pictures_a_sample(tmp_path, to):
+    """A program packs lists of pictures, which become ragged pixels: those of each picture alone."""
+    pictures = [encoded(picture(number, 20 + number, 24)) for number in range(6)]
+    samples = [{"images": pictures[:3]}, {"images": []}, {"images": pictures[3:4]}, {}, {"images": pictures[4:]}]
+    many = write(tmp_path / "many", samples, to=to)
+    assert [sample.get("images") or [] for sample in many] == [sample.get("images", []) for sample in samples]
+    alone = write(tmp_path / "alone", ({"jpg": file} for file in pictures), to=to)
+    wanted = np.asarray(alone.batch(range(6), {"image": packhorse.Image("jpg", (16, 16))})["image"])
+    fields = {
+        "image": packhorse.Image("images", (16, 16), required=False),
+        "scaled": packhorse.Image("images", (16, 16), normalize=True, required=False),
+    }
+    batch = many.batch(range(5), fields)
+    assert batch["image"].offsets.tolist() == [0, 3, 3, 4, 4, 6]
+    np.testing.assert_array_equal(batch["image"].values, wanted)
+    assert batch["image"][4].shape == (2, 16, 16, 3)
+    np.testing.assert_allclose(batch["scaled"].values, np.moveaxis(wanted, 3, 1) / 255, rtol=1e-6)
+    with pytest.raises(packhorse.ConfigError, match="one size"):
+        many.batch([0], {"image": packhorse.Image("images")})
+
+
+def test_declared_lists_of_bytes(tmp_path):
+    """An empty list in the first sample does not tell its type."""
+    samples = [{"images": []}, {"images": [b"a", b"long enough to be a block"]}]
+    with pytest.raises(packhorse.ContentError) as error:
+        packhorse.pack(iter(samples), tmp_path / "out", to="parquet")
+    assert '"bytes[]"' in error.value.hint
+    packhorse.pack(iter(samples), tmp_path / "out", to="parquet", columns={"images": "bytes[]"})
+    assert packhorse.open(tmp_path / "out").batch([0, 1])["images"].bytes() == [sample["images"] for sample in samples]
+    with pytest.raises(packhorse.UnsupportedError) as error:
+        packhorse.pack(iter(samples), tmp_path / "tar", to="webdataset", columns={"images": "bytes[]"})
+    assert "Parquet" in error.value.hint or "format of columns" in str(error.value)

@@ -1482,9 +1482,11 @@ def test_a_writer_takes_arrays_of_bytes_of_a_fixed_length(tmp_path):
         found = packhorse.open(tmp_path / str(number))[0]
         value = found["x"] if "x" in found else np.load(io.BytesIO(found["x.npy"]))
         assert value.dtype == "S2" and value.tolist() == names.tolist()
-    for value in ([b"\0"], (b"ab", b"c\0")):
-        with pytest.raises(packhorse.ContentError, match="numpy.array"), packhorse.Writer(tmp_path / "list", to="parquet") as writer:
-            writer.write({"x": value})
+    for number, value in enumerate(([b"\0"], (b"ab", b"c\0"))):
+        packhorse.pack(iter([{"x": value}]), tmp_path / f"list{number}", to="parquet")
+        assert packhorse.open(tmp_path / f"list{number}")[0]["x"] == list(value)
+    with pytest.raises(packhorse.ContentError, match="numpy.array"), packhorse.Writer(tmp_path / "nested", to="parquet") as writer:
+        writer.write({"x": [[b"a"], [b"c\0"]]})
     with pytest.raises(packhorse.ContentError), packhorse.Writer(tmp_path / "empty", to="parquet") as writer:
         writer.write({"x": np.zeros(2, [("a", "S0")])["a"]})
 

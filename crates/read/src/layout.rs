@@ -26,6 +26,8 @@ pub struct SlabField {
     /// `[o[i], o[i + 1])`, where `o` is the field `NAME.offsets` (`Int64 [batch + 1]`, in entries of the first
     /// dimension).
     pub ragged: bool,
+    /// Whether this only describes the rows of a ragged field before it: their offsets, shapes, or the lengths of lists in them.
+    pub part: bool,
 }
 
 /// All fields of a slab.
@@ -88,8 +90,14 @@ impl Layout {
         }
         let offset = if ragged { 0 } else { offset };
         self.numbers.insert(name.to_owned(), self.fields.len());
-        self.fields.push(SlabField { name: name.to_owned(), data_type, shape, strides, offset, bytes, ragged });
+        let name = name.to_owned();
+        self.fields.push(SlabField { name, data_type, shape, strides, offset, bytes, ragged, part: false });
         Some(())
+    }
+
+    /// Marks the fields from `at` on as parts of one before them.
+    pub(crate) fn mark_parts(&mut self, at: usize) {
+        self.fields.iter_mut().skip(at).for_each(|field| field.part = true);
     }
 
     /// The same fields for slabs of `rows` rows, where this layout is for slabs of `batch` rows.
@@ -100,6 +108,7 @@ impl Layout {
         for field in &self.fields {
             let (first, inner) = field.shape.split_first().map_or((0, &[][..]), |(first, inner)| (*first, inner));
             let width = field.strides.last().copied().unwrap_or(0);
+            let at = made.fields.len();
             match field.ragged {
                 true => made.push_ragged(&field.name, field.data_type.clone(), width, inner)?,
                 // Offsets have one entry more than there are rows.
@@ -107,6 +116,9 @@ impl Layout {
                     let shape = [&[rows.saturating_add(first.saturating_sub(batch))], inner].concat();
                     made.push(&field.name, field.data_type.clone(), width, shape)?;
                 }
+            }
+            if field.part {
+                made.mark_parts(at);
             }
         }
         Ok(made)

@@ -1,7 +1,7 @@
 //! Typed rows for tests of columnar formats: a corpus with every type of field, and round-trip checks.
 
 use crate::memory::MemoryOutlet;
-use arrow_array::builder::{Float64Builder, ListBuilder, PrimitiveBuilder, StringViewBuilder};
+use arrow_array::builder::{BinaryViewBuilder, Float64Builder, ListBuilder, PrimitiveBuilder, StringViewBuilder};
 use arrow_array::types::{Float32Type, Int32Type};
 use arrow_array::{
     Array, ArrayRef, BinaryViewArray, FixedSizeListArray, Int64Array, ListArray, RecordBatch, StringViewArray,
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 /// Batches with every type of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow type),
 /// `ragged`, `lists`, `blobs` (bytes, text and a label), `nulls` (each type of field, some missing), `none` (no
-/// samples). Deterministic.
+/// samples), `pictures` (lists of bytes). Deterministic.
 pub fn corpus() -> Vec<(&'static str, Rows)> {
     let n = 23;
     vec![
@@ -29,6 +29,7 @@ pub fn corpus() -> Vec<(&'static str, Rows)> {
         ("blobs", batch(n, blobs(n))),
         ("nulls", nulls(n)),
         ("none", batch(n, tensors(n)).slice(0, 0)),
+        ("pictures", batch(n, pictures(n))),
     ]
 }
 
@@ -163,6 +164,34 @@ fn lists(n: usize) -> Vec<Column> {
         (list(DataType::Float32, 1, "l_flat"), Arc::new(flat.finish())),
         (list(DataType::Int32, 2, "l_nested"), Arc::new(nested.finish())),
         (list(DataType::Utf8View, 1, "l_words"), Arc::new(words.finish())),
+    ]
+}
+
+/// Lists of bytes: of none, one and several, some missing, and lists of these.
+fn pictures(n: usize) -> Vec<Column> {
+    let item = |t: DataType| Arc::new(Field::new("item", t, false));
+    let list = || ListBuilder::new(BinaryViewBuilder::new()).with_field(item(DataType::BinaryView));
+    let (mut all, mut some) = (list(), list());
+    let mut nested = ListBuilder::new(list()).with_field(item(DataType::List(item(DataType::BinaryView))));
+    let bytes = |i: usize, j: usize| (0..(i * j * 5) % 40).map(|k| (i * 7 + j * 3 + k) as u8).collect::<Vec<u8>>();
+    for i in 0..n {
+        (0..i % 4).for_each(|j| all.values().append_value(bytes(i, j)));
+        all.append(true);
+        if i % 3 != 1 {
+            (0..i % 5).for_each(|j| some.values().append_value(bytes(j, i)));
+        }
+        some.append(i % 3 != 1);
+        for j in 0..i % 3 {
+            (0..j + i % 2).for_each(|k| nested.values().values().append_value(bytes(k, j)));
+            nested.values().append(true);
+        }
+        nested.append(true);
+    }
+    let list = |depth, name, nullable| FieldType::List { element: DataType::BinaryView, depth }.field(name, nullable);
+    vec![
+        (list(1, "p_all", false), Arc::new(all.finish())),
+        (list(1, "p_some", true), Arc::new(some.finish())),
+        (list(2, "p_nested", false), Arc::new(nested.finish())),
     ]
 }
 

@@ -1,9 +1,10 @@
-//! Field transforms: select, drop, cast, stack, rename.
+//! Field transforms: select, drop, cast, stack, rename, spread.
 //!
-//! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs. Fields of bytes, or of text, that
+//! Order: select and drop, then cast, then stack, then rename, then spread. All settings use the names of the inputs. Fields of bytes, or of text, that
 //! get the same name become one, of which each sample has one value at most.
 
 mod one_name;
+mod spread;
 mod stack;
 
 pub(crate) use one_name::{rows as rows_of_one_name, schema as schema_of_one_name};
@@ -29,6 +30,8 @@ pub struct FieldsOptions {
     pub cast: BTreeMap<String, String>,
     /// Shapes of ragged fields that become dense, such as `3x4`.
     pub stack: BTreeMap<String, String>,
+    /// How many fields lists become, such as `4`: `x.0` to `x.3`.
+    pub spread: BTreeMap<String, String>,
 }
 
 /// Selects, casts, stacks and renames fields.
@@ -36,16 +39,19 @@ pub struct Fields {
     options: FieldsOptions,
     casts: Casts,
     shapes: BTreeMap<String, Vec<usize>>,
+    counts: BTreeMap<String, usize>,
     /// Whether it comes from a plan, of whose inputs the names were those of fields: others may lack those that are dropped.
     planned: bool,
 }
 
 impl Fields {
-    /// A `Config` error for an unknown type or shape.
+    /// A `Config` error for an unknown type, shape or number of fields.
     pub fn new(options: FieldsOptions) -> Result<Self> {
         let shapes = options.stack.iter().map(|(name, shape)| Ok((name.clone(), stack::shape(name, shape)?)));
+        let counts = options.spread.iter().map(|(name, count)| Ok((name.clone(), spread::count(name, count)?)));
+        let counts = counts.collect::<Result<_>>()?;
         let casts = Casts::new(&options.cast)?.dropping(&options.only, &options.drop);
-        Ok(Self { casts, shapes: shapes.collect::<Result<_>>()?, options, planned: false })
+        Ok(Self { casts, shapes: shapes.collect::<Result<_>>()?, counts, options, planned: false })
     }
 
     /// Whether this changes nothing.
@@ -65,6 +71,7 @@ impl Fields {
                 ("field", [from, to]) => drop(options.rename.insert(from.clone(), to.clone())),
                 ("cast", [name, to]) => drop(options.cast.insert(name.clone(), to.clone())),
                 ("stack", [name, shape]) => drop(options.stack.insert(name.clone(), shape.clone())),
+                ("spread", [name, count]) => drop(options.spread.insert(name.clone(), count.clone())),
                 _ => return None,
             }
         }
@@ -75,7 +82,7 @@ impl Fields {
         !self.casts.drops(name)
     }
 
-    /// The output field for an input field.
+    /// The output field for an input field, before it is spread.
     fn field(&self, field: &Field) -> Result<Field> {
         let mut field = self.casts.field(field)?;
         if let Some(shape) = self.shapes.get(field.name()) {
@@ -92,7 +99,7 @@ impl Fields {
         let options = &self.options;
         let dropped = options.drop.iter().filter(|_| !self.planned);
         let given = options.only.iter().chain(dropped).chain(options.rename.keys());
-        let mut given = given.chain(options.cast.keys()).chain(options.stack.keys());
+        let mut given = given.chain(options.cast.keys()).chain(options.stack.keys()).chain(options.spread.keys());
         // Of several that get one name, such as `jpg` and `png`, one is enough.
         let is_there = |name: &String| input.column_with_name(name).is_some();
         let has_twin = |name: &String| {
@@ -133,6 +140,7 @@ impl Transform for Fields {
         text.extend(options.drop.iter().map(|name| one("drop", name)));
         text.extend(options.cast.iter().map(|pair| two("cast", pair)));
         text.extend(options.stack.iter().map(|pair| two("stack", pair)));
+        text.extend(options.spread.iter().map(|pair| two("spread", pair)));
         text.extend(options.rename.iter().map(|pair| two("field", pair)));
         text
     }
@@ -150,8 +158,15 @@ impl Transform for Fields {
                 _ => "give both a new name to make them one",
             }));
         }
-        let kept = input.fields().iter().filter(|f| self.takes(f.name()));
-        one_name::schema(kept.map(|f| self.field(f)).collect::<Result<_>>()?)
+        let mut made = Vec::with_capacity(input.fields().len());
+        for field in input.fields().iter().filter(|f| self.takes(f.name())) {
+            let renamed = self.field(field)?;
+            match self.counts.get(field.name()) {
+                Some(count) => made.extend(spread::fields(&renamed, *count)?),
+                None => made.push(renamed),
+            }
+        }
+        one_name::schema(made)
     }
 
     fn name_of(&self, field: &str) -> Option<String> {
@@ -170,6 +185,11 @@ impl Transform for Fields {
             }
             // A column with a blob over 2 GiB is LargeBinary, whatever the schema says.
             let renamed = self.field(field)?;
+            if let Some(count) = self.counts.get(field.name()) {
+                let spread = spread::columns(&rows, field.name(), &array, *count)?;
+                columns.extend(spread::fields(&renamed, *count)?.into_iter().zip(spread));
+                continue;
+            }
             let data_type = array.data_type().clone();
             columns.push((renamed.with_data_type(data_type), array));
         }

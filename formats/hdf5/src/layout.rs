@@ -28,6 +28,7 @@ pub(crate) fn datatype(field: &Field, kind: &FieldType, options: &SinkOptions) -
         FieldType::Blob if options.vlen => Some(Datatype::Vlen { of: Box::new(byte), size: HEAPED }),
         FieldType::Blob => Some(byte),
         FieldType::Text => Some(Datatype::VlenText { utf8: true, size: HEAPED }),
+        FieldType::List { element, .. } if is_bytes(element) => Some(byte),
         _ => kind.element().and_then(|element| Datatype::of(element, field.metadata().get(NUMPY).map(String::as_str))),
     };
     found.ok_or_else(|| Error::unsupported(format!("field {} of type {kind}", field.name())))
@@ -38,9 +39,15 @@ pub(crate) fn levels(kind: &FieldType, options: &SinkOptions) -> usize {
     match kind {
         FieldType::Blob => usize::from(!options.vlen),
         FieldType::Ragged { .. } => 1,
-        FieldType::List { depth, .. } => *depth,
+        // The bytes are a level of their own.
+        FieldType::List { element, depth } => *depth + usize::from(is_bytes(element)),
         FieldType::Text | FieldType::Scalar(_) | FieldType::Tensor { .. } => 0,
     }
+}
+
+/// Whether the elements of a list are bytes of any length.
+pub(crate) fn is_bytes(element: &DataType) -> bool {
+    matches!(element, DataType::BinaryView | DataType::Binary | DataType::LargeBinary)
 }
 
 /// Whether a field with this number of `offsets` datasets is a group.
@@ -145,6 +152,7 @@ fn element_name(element: &DataType) -> String {
     match element {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
         DataType::FixedSizeBinary(size) => format!("bytes{size}"),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytes".to_owned(),
         other => other.to_string().to_lowercase(),
     }
 }
@@ -153,6 +161,7 @@ fn element_of(name: &str) -> Option<DataType> {
     Some(match name {
         "boolean" => DataType::Boolean,
         "text" => DataType::Utf8View,
+        "bytes" => DataType::BinaryView,
         name => match name.strip_prefix("bytes") {
             Some(size) => DataType::FixedSizeBinary(size.parse().ok().filter(|size| *size > 0)?),
             None => named_number(name)?,
@@ -175,6 +184,7 @@ mod tests {
             FieldType::Tensor { element: DataType::Utf8View, shape: vec![4] },
             FieldType::Ragged { element: DataType::UInt64, rank: 3 },
             FieldType::List { element: DataType::Utf8View, depth: 2 },
+            FieldType::List { element: DataType::BinaryView, depth: 1 },
         ] {
             let field = with_metadata(kind.field("x", true), NUMPY, "<\"c8");
             assert_eq!(parse_field("x", &to_json(&field, &kind).to_string()), Some((field, kind)));

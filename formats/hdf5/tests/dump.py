@@ -38,17 +38,17 @@ def sample(node, i):
         a, b = node["offsets"][i : i + 2]
         return str(node["shapes"][i].tolist()) + one(values[a:b])
     depth = sum(name.startswith("offsets") for name in node)
-    if depth == 1 and json.loads(text(node.attrs["packhorse_field"]))["kind"] == "blob":
-        a, b = node["offsets"][i : i + 2]
-        return one(values[a:b])
-    return nested(node, values, 0, depth, i)
+    field = json.loads(text(node.attrs["packhorse_field"]))
+    # The bytes of a blob, and those in lists, are one value.
+    whole = field["kind"] == "blob" or field.get("element") == "bytes"
+    return nested(node, values, 0, depth, i, whole)
 
 
-def nested(node, values, level, depth, i):
+def nested(node, values, level, depth, i, whole):
     a, b = node["offsets" + (str(level) if level else "")][i : i + 2]
     if level + 1 == depth:
-        return "[" + ",".join(one(v) for v in values[a:b]) + "]"
-    return "[" + ",".join(nested(node, values, level + 1, depth, j) for j in range(a, b)) + "]"
+        return one(values[a:b]) if whole else "[" + ",".join(one(v) for v in values[a:b]) + "]"
+    return "[" + ",".join(nested(node, values, level + 1, depth, j, whole) for j in range(a, b)) + "]"
 
 
 def text(value):

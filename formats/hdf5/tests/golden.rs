@@ -14,9 +14,14 @@ fn bytes(rows: &Rows, pairs: &[(&str, &str)]) -> Vec<u8> {
     typed::write(&*sink, rows, &[rows.num_rows()]).remove(".h5").unwrap()
 }
 
+/// Of the whole corpus but for `pictures`, which came later.
 fn digest(pairs: &[(&str, &str)]) -> String {
+    digest_of(pairs, &|name| name != "pictures")
+}
+
+fn digest_of(pairs: &[(&str, &str)], takes: &dyn Fn(&str) -> bool) -> String {
     let mut hasher = blake3::Hasher::new();
-    for (name, rows) in typed::corpus() {
+    for (name, rows) in typed::corpus().into_iter().filter(|(name, _)| takes(name)) {
         hasher.update(name.as_bytes());
         hasher.update(&bytes(&rows, pairs));
     }
@@ -25,6 +30,7 @@ fn digest(pairs: &[(&str, &str)]) -> String {
 
 #[test]
 fn digests() {
+    assert_eq!(digest_of(&[], &|name| name == "pictures"), "280951ad783fed64");
     assert_eq!(digest(&[("filter", "none")]), "f2439910125cd2fb");
     assert_eq!(digest(&[]), "473c28438d5c3f9e");
     assert_eq!(digest(&[("filter", "zstd"), ("vlen", "on"), ("chunk", "4")]), "fdb54d1e3297060f");

@@ -64,6 +64,7 @@ fn sample(kind: &FieldType, array: &ArrayRef) -> String {
 fn list(array: &ArrayRef) -> String {
     let one = |i| match array.data_type() {
         DataType::List(_) => list(&array.as_list::<i32>().value(i)),
+        DataType::BinaryView => hex(array.as_binary_view().value(i)),
         _ => elements(&array.slice(i, 1)),
     };
     format!("[{}]", (0..array.len()).map(one).collect::<Vec<_>>().join(","))

@@ -10,7 +10,7 @@ use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
 use std::sync::Arc;
 
-const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
+const ALL: [&str; 9] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none", "pictures"];
 
 #[test]
 fn rows_round_trip() {

@@ -77,8 +77,17 @@ fn digits(array: &ArrayRef) -> Result<ArrayRef> {
     )
 }
 
-/// Refuses pictures of which only the path is there.
+/// Refuses pictures of which only the path is there, also in lists.
 fn has_bytes(array: &ArrayRef, bytes: usize, paths: usize, strict: bool) -> Result<()> {
+    let inside = match array.data_type() {
+        DataType::List(_) => Some(array.as_list::<i32>().values()),
+        DataType::LargeList(_) => Some(array.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => Some(array.as_fixed_size_list().values()),
+        _ => None,
+    };
+    if let Some(inside) = inside {
+        return has_bytes(inside, bytes, paths, false);
+    }
     let (bytes, paths) = (part_of(array, bytes, strict)?, part_of(array, paths, strict)?);
     if bytes.null_count() == 0 {
         return Ok(());

@@ -91,6 +91,9 @@ fn fits(kind: &FieldType, feature: &Value) -> bool {
     match kind {
         FieldType::Blob => depth == 0 && says_more(feature) && feature["_type"] != "ClassLabel",
         FieldType::Text => false,
+        FieldType::List { element: DataType::BinaryView, depth: lists } => {
+            depth == *lists && says_more(feature) && item["_type"] != "ClassLabel"
+        }
         FieldType::Scalar(element)
         | FieldType::Tensor { element, .. }
         | FieldType::Ragged { element, .. }
@@ -120,6 +123,9 @@ pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String>
                 (_, said) => said.unwrap_or_default(),
             },
             (FieldType::Blob, _) if is_image(field.name()) => json!({"_type": "Image"}),
+            (FieldType::List { element: DataType::BinaryView, .. }, _) if is_image(field.name()) => {
+                with_item(self::feature(field), &json!({"_type": "Image"}))
+            }
             (FieldType::Scalar(element), Some(names)) if field.name() == CLASS && element.is_integer() => {
                 json!({"names": names, "_type": "ClassLabel"})
             }

@@ -3,6 +3,7 @@
 //! | column of the file | field |
 //! | --- | --- |
 //! | binary; struct of `bytes` (binary) and `path` (text), Hugging Face's image and audio | blob, its bytes |
+//! | (nested) lists of those | list of blobs |
 //! | text, of any of Arrow's types; decimals, as their exact digits | text |
 //! | Booleans, integers, floats, fixed-size binary (`\|V5`) | scalar |
 //! | date and timestamp (with a time zone: the value is UTC) | scalar of 8 bytes, `<M8[D]`, `<M8[us]`, … |
@@ -15,7 +16,7 @@
 //! | struct | its parts as fields `a.b`, each null where the struct is, if at most one of the two can be |
 //! | (nested) lists of structs | their parts as lists, fields `a.b` |
 //! | map | its keys and its values as lists, fields `a.key` and `a.value` |
-//! | lists of binary, intervals, unions, nulls | refused, naming column and type |
+//! | intervals, unions, nulls | refused, naming column and type |
 //!
 //! Arrow writers declare list elements as nullable, so types don't tell whether lists contain nulls or whether structs
 //! with nullable parts are null: these are refused when they occur.
@@ -170,6 +171,7 @@ fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
     let kind = FieldType::of(wanted)?;
     let path = match kind {
         FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
+        FieldType::List { .. } => listed_image_parts(file).map(|(_, bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
     Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false, json: false, paths: None })
@@ -207,6 +209,11 @@ fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> 
         found.columns.push(MappedColumn { paths: Some(paths), ..column });
         return Ok(());
     }
+    if let Some((kind, bytes, paths)) = listed_image_parts(file) {
+        let column = column(file, kind, &name, None, place.inside(bytes, "", false), file.is_nullable())?;
+        found.columns.push(MappedColumn { paths: Some(paths), ..column });
+        return Ok(());
+    }
     if let Some((kind, numpy)) = kind_of(file) {
         found.columns.push(column(file, kind, &name, numpy, place, file.is_nullable())?);
         return Ok(());
@@ -228,6 +235,18 @@ fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> 
             None => found.refuse(&name, other, "is not supported", place.root),
         },
     }
+}
+
+/// The kind of a column of (nested) lists of image structs, and the positions of `bytes` and `path` in these.
+fn listed_image_parts(list: &Field) -> Option<(FieldType, usize, usize)> {
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = list.data_type() else {
+        return None;
+    };
+    let (kind, bytes, paths) = match image_parts(item) {
+        Some((bytes, paths)) => (FieldType::Blob, bytes, paths),
+        None => listed_image_parts(item)?,
+    };
+    Some((listed(kind)?, bytes, paths))
 }
 
 /// The parts of structs in a list, each as a list of its own; a map is a list of keys and values.
@@ -375,9 +394,10 @@ fn listed(kind: FieldType) -> Option<FieldType> {
     match kind {
         FieldType::Scalar(element) => Some(FieldType::List { element, depth: 1 }),
         FieldType::Text => Some(FieldType::List { element: DataType::Utf8View, depth: 1 }),
+        FieldType::Blob => Some(FieldType::List { element: DataType::BinaryView, depth: 1 }),
         FieldType::List { element, depth } => Some(FieldType::List { element, depth: depth + 1 }),
         FieldType::Tensor { element, shape } => Some(FieldType::List { element, depth: shape.len() + 1 }),
-        FieldType::Blob | FieldType::Ragged { .. } => None,
+        FieldType::Ragged { .. } => None,
     }
 }
 

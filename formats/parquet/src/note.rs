@@ -124,6 +124,7 @@ pub(crate) fn element_name(element: &DataType) -> Option<String> {
         DataType::Boolean => Some("bool".to_owned()),
         DataType::FixedSizeBinary(n) if *n > 0 => Some(format!("bytes:{n}")),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some("string".to_owned()),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Some("binary".to_owned()),
         number => number_kind(number).map(|_| number.to_string().to_lowercase()),
     }
 }
@@ -132,6 +133,7 @@ fn element_type(name: &str) -> Option<DataType> {
     match name {
         "bool" => Some(DataType::Boolean),
         "string" => Some(DataType::Utf8View),
+        "binary" => Some(DataType::BinaryView),
         name => match name.strip_prefix("bytes:") {
             Some(n) => n.parse().ok().filter(|n| *n > 0).map(DataType::FixedSizeBinary),
             None => named_number(name),

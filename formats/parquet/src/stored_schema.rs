@@ -3,12 +3,13 @@
 //! | field | column |
 //! | --- | --- |
 //! | blob whose name's last extension is an image type, and other pictures and sounds of Hugging Face | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
+//! | lists of such blobs | (nested) lists of that struct, path = null |
 //! | other blobs, text, scalars | binary, string, their own type |
 //! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
 //! | ragged tensor | `struct<data: list, shape: fixed-size list of i32>` |
 //! | ticks with a NumPy type | date, time of day, timestamp, duration |
-//! | lists | (nested) lists |
+//! | lists | (nested) lists, of binary where they hold bytes |
 //!
 //! Every column is declared nullable, as Hugging Face requires; the note keeps the field's own nullability.
 
@@ -20,8 +21,10 @@ use arrow_array::{
     StringArray, StringViewArray, StructArray, make_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
-use arrow_schema::ArrowError;
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical};
+use arrow_schema::{ArrowError, Fields};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, HUGGINGFACE, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical,
+};
 use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
@@ -130,9 +133,10 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
     let kind = &written(kind, logical.as_ref());
     let tensor_ext = style.tensor_ext;
     match kind {
-        FieldType::Blob if is_image(name) || huggingface::is_medium(field) => {
-            let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
-            Field::new(name, DataType::Struct(parts.into_iter().collect()), nullable)
+        FieldType::Blob if is_medium(field) => Field::new(name, medium(), nullable),
+        FieldType::List { element: DataType::Binary, depth } if is_medium(field) => {
+            let wrap = |inner: DataType, _| DataType::List(Arc::new(Field::new("item", inner, true)));
+            Field::new(name, (0..*depth).fold(medium(), wrap), nullable)
         }
         FieldType::Tensor { element, shape } if shape.contains(&0) => {
             FieldType::List { element: element.clone(), depth: 1 }.field(name, nullable)
@@ -158,12 +162,23 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
         }
         FieldType::Blob => Field::new(name, DataType::Binary, nullable),
         FieldType::Text => Field::new(name, DataType::Utf8, nullable),
-        // Nor does it know classes in lists of values that are not nullable.
-        FieldType::List { .. } if huggingface::has_classes(field) => {
+        // Nor does it know classes and pictures in lists of values that are not nullable.
+        FieldType::List { .. } if field.metadata().contains_key(HUGGINGFACE) => {
             Field::new(name, with_nullable_items(kind.field(name, nullable).data_type()), nullable)
         }
         other => other.field(name, nullable),
     }
+}
+
+/// Whether bytes of the field are pictures or other media of Hugging Face.
+fn is_medium(field: &Field) -> bool {
+    is_image(field.name()) || huggingface::is_medium(field)
+}
+
+/// The type that it stores these in.
+fn medium() -> DataType {
+    let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
+    DataType::Struct(parts.into_iter().collect())
 }
 
 fn with_nullable_items(list: &DataType) -> DataType {
@@ -189,6 +204,7 @@ fn with_nullable_parts(parts: DataType) -> DataType {
 fn written(kind: &FieldType, logical: Option<&DataType>) -> FieldType {
     let text = |element: &DataType| match (element, logical) {
         (DataType::Utf8View, _) => DataType::Utf8,
+        (DataType::BinaryView, _) => DataType::Binary,
         (DataType::FixedSizeBinary(8), Some(logical)) => logical.clone(),
         (other, _) => other.clone(),
     };
@@ -210,10 +226,8 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
                 let key = keys.filter(|keys| array.is_valid(i) && keys.is_valid(i))?.value(i);
                 Some(format!("{key}.{}", field.name()))
             };
-            let paths: StringViewArray = (0..array.len()).map(path).collect();
-            let nulls = array.nulls().cloned();
-            let children: Vec<ArrayRef> = vec![array, Arc::new(paths)];
-            Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
+            let paths = (0..array.len()).map(path).collect();
+            with_paths(parts, array, paths)
         }
         (FieldType::Tensor { .. }, DataType::List(item)) => {
             let offsets = arrow_buffer::OffsetBuffer::from_lengths(std::iter::repeat_n(0, array.len()));
@@ -231,11 +245,21 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
     }
 }
 
-/// The lists with `item` as their values, whose nullability alone may differ.
+/// Blobs with the paths of their files, as structs of these parts.
+fn with_paths(parts: &Fields, blobs: ArrayRef, paths: StringViewArray) -> Result<ArrayRef> {
+    let nulls = blobs.nulls().cloned();
+    let children: Vec<ArrayRef> = vec![blobs, Arc::new(paths)];
+    Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
+}
+
+/// The lists with `item` as their values, whose nullability alone may differ, and blobs as structs.
 fn as_items(item: &Arc<Field>, array: &ArrayRef) -> Result<ArrayRef> {
     let Some(lists) = array.as_list_opt::<i32>() else { return Ok(Arc::clone(array)) };
     let values = match item.data_type() {
         DataType::List(inner) => as_items(inner, lists.values())?,
+        DataType::Struct(parts) => {
+            with_paths(parts, Arc::clone(lists.values()), StringViewArray::new_null(lists.values().len()))?
+        }
         _ => Arc::clone(lists.values()),
     };
     let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());

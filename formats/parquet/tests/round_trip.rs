@@ -19,7 +19,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use std::sync::Arc;
 
-const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
+const ALL: [&str; 9] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none", "pictures"];
 
 fn options(pairs: &[(&str, &str)]) -> Options {
     pairs.iter().copied().collect()

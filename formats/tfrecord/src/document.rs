@@ -13,7 +13,7 @@
 
 use crate::element;
 use crate::layout::{FeatureColumn, FeatureLayout, ListKind};
-use packhorse_core::{Error, FieldType, Result};
+use packhorse_core::{DataType, Error, FieldType, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -127,12 +127,16 @@ fn decode_column(value: &Value) -> Result<FeatureColumn> {
         let kind = match text("kind")? {
             "blob" => FieldType::Blob,
             "text" => FieldType::Text,
-            "scalar" => FieldType::Scalar(element().filter(|e| *e != packhorse_core::DataType::Utf8View)?),
+            "scalar" => {
+                FieldType::Scalar(element().filter(|e| ![DataType::Utf8View, DataType::BinaryView].contains(e))?)
+            }
             "tensor" => FieldType::Tensor {
-                element: element()?,
+                element: element().filter(|e| *e != DataType::BinaryView)?,
                 shape: value.get("shape")?.as_array()?.iter().map(size).collect::<Option<Vec<_>>>()?,
             },
-            "ragged" => FieldType::Ragged { element: element()?, rank: number("rank")? },
+            "ragged" => {
+                FieldType::Ragged { element: element().filter(|e| *e != DataType::BinaryView)?, rank: number("rank")? }
+            }
             "list" => FieldType::List { element: element()?, depth: number("depth")? },
             _ => return None,
         };

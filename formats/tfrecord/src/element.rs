@@ -3,7 +3,7 @@
 use packhorse_core::{DataType, NUMPY};
 use std::collections::BTreeMap;
 
-const PLAIN: [(&str, DataType, &str); 13] = [
+const PLAIN: [(&str, DataType, &str); 14] = [
     ("Boolean", DataType::Boolean, "tf.bool"),
     ("Int8", DataType::Int8, "tf.int8"),
     ("Int16", DataType::Int16, "tf.int16"),
@@ -17,6 +17,7 @@ const PLAIN: [(&str, DataType, &str); 13] = [
     ("Float32", DataType::Float32, "tf.float32"),
     ("Float64", DataType::Float64, "tf.float64"),
     ("Utf8View", DataType::Utf8View, "tf.string"),
+    ("BinaryView", DataType::BinaryView, "tf.string"),
 ];
 
 /// The name of an element type; for fixed-size binary `FixedSizeBinary(WIDTH)`.

@@ -43,7 +43,7 @@ impl Data {
     fn of(column: &FeatureColumn, bytes: &Buffer) -> Self {
         match column.kind.element().and_then(element_width) {
             Some(width) => Data::Fixed(Vec::new(), width),
-            None if column.kind == FieldType::Blob => {
+            None if column.kind == FieldType::Blob || column.kind.element() == Some(&DataType::BinaryView) => {
                 let mut views = BinaryViewBuilder::new();
                 views.append_block(bytes.clone());
                 Data::Blobs(views)
@@ -281,7 +281,7 @@ impl<'a> FeatureBuilder<'a> {
         let n = self.valid.len();
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
         let leaves: ArrayRef = match self.data {
-            Data::Blobs(mut views) => return Ok(Arc::new(views.finish())),
+            Data::Blobs(mut views) => Arc::new(views.finish()),
             Data::Texts(mut views) => Arc::new(views.finish()),
             Data::Fixed(bytes, _) => {
                 let element = self.column.kind.element().ok_or_else(|| Error::bug("a column without elements"))?;

@@ -98,10 +98,7 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
         "bytes_list" if name == KEY => FieldType::Text,
         "bytes_list" if one || lacks_some => FieldType::Blob,
         "bytes_list" if seen.text => FieldType::List { element: DataType::Utf8View, depth: 1 },
-        "bytes_list" => {
-            let what = format!("feature {name}: several values in a record that are not text are not supported");
-            return Err(Error::unsupported(what).hint(format!("`drop={name}` leaves the feature out")).in_field(name));
-        }
+        "bytes_list" => FieldType::List { element: DataType::BinaryView, depth: 1 },
         "float_list" => numbers(DataType::Float32, seen),
         _ => numbers(DataType::Int64, seen),
     };

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `Boolean`, integers | values of an `int64_list`; `UInt64` as the signed number of the same 64 bits |
 //! | `Float32` | values of a `float_list` |
-//! | blobs, text, elements of text | values of a `bytes_list` |
+//! | blobs, text, elements of text and of bytes | values of a `bytes_list` |
 //! | `Float16`, `Float64`, `FixedSizeBinary` | *raw*: a `bytes_list` of one value, the packed little-endian elements |
 //!
 //! A null is a missing feature. Ragged tensors add `NAME.shape`; lists of lists add `NAME.offsets1` (the outermost) and
@@ -43,7 +43,7 @@ impl ListKind {
     /// The default for `element` (`None` for blobs and text).
     fn natural(element: Option<&DataType>) -> Self {
         match element {
-            None | Some(DataType::Utf8View) => ListKind::Bytes,
+            None | Some(DataType::Utf8View | DataType::BinaryView) => ListKind::Bytes,
             Some(DataType::Float32) => ListKind::Floats,
             Some(DataType::Boolean) => ListKind::Ints,
             Some(other) if other.is_integer() => ListKind::Ints,

@@ -5,7 +5,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, PrimitiveArray, StringArray, StringViewArray,
 };
-use packhorse_core::{DataType, Error, Field, Result};
+use packhorse_core::{DataType, Error, Field, FieldType, Result};
 use std::io::Write;
 
 /// The fields that WebDataset's decoders read as decimal digits.
@@ -39,8 +39,17 @@ impl<'a> MemberColumn<'a> {
             Utf8View | Utf8 if has_extension(field.name(), &TEXTS) => Ok(()),
             Int64 if has_extension(field.name(), &DECIMALS) => Ok(()),
             other => {
-                let error = Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()));
-                Err(error.hint(format!("leave it out with `drop={}`, or pack to another format", field.name())))
+                let (name, kind) =
+                    (field.name(), FieldType::of(field).map_or_else(|_| other.to_string(), |kind| kind.to_string()));
+                let error = Error::unsupported(format!("field {name} of type {kind} can't be a tar member"));
+                let error = match FieldType::of(field) {
+                    Ok(FieldType::List { element: BinaryView, .. }) => error.hint(format!(
+                        "pack to a format of columns, or make a member of each value with `spread={name}=N`, and name it as a file with \
+                         `field={name}={name}.jpg`"
+                    )),
+                    _ => error,
+                };
+                Err(error.hint(format!("leave it out with `drop={name}`, or pack to another format")))
             }
         }
     }

@@ -78,7 +78,8 @@ impl Jpegs {
     fn rows(&self, layout: &Layout) -> Result<u32> {
         let name = &self.options.from;
         let from = field(layout, name, &[DataType::UInt8])?;
-        if !from.ragged || from.shape.len() != 1 || layout.field(&format!("{name}.shape")).is_some() {
+        let described = |part: &str| layout.field(&format!("{name}.{part}")).is_some_and(|field| field.part);
+        if !from.ragged || from.shape.len() != 1 || described("shape") || described("lengths") {
             let text = "holds no JPEGs: ask the loader for its bytes as they are (FieldKind::Bytes)";
             return Err(Error::config(format!("field {name} {text}")));
         }

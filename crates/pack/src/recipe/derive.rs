@@ -228,10 +228,10 @@ impl Recipe {
         Ok(sources)
     }
 
-    /// Whether a setting is about the field `name` of the inputs: it gets another name or another shape.
+    /// Whether a setting is about the field `name` of the inputs: it gets another name or another shape, or becomes several.
     pub(crate) fn names(&self, name: &str) -> bool {
         let is_it = |pair: &String| pair.split('=').next() == Some(name);
-        self.field.iter().chain(&self.stack).any(is_it)
+        self.field.iter().chain(&self.stack).chain(&self.spread).any(is_it)
     }
 
     /// The options of the sink, which refuses unknown ones.
@@ -329,6 +329,7 @@ impl Recipe {
             options.only.extend(options.rename.keys().cloned());
         }
         (options.cast, options.stack) = (pairs("cast", &self.cast)?, pairs("stack", &self.stack)?);
+        options.spread = pairs("spread", &self.spread)?;
         Ok(options)
     }
 

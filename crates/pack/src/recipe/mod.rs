@@ -283,6 +283,9 @@ settings! {
         cast: Vec<String>, text("NAME=TYPE").repeats();
         /// Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)
         stack: Vec<String>, text("NAME=SHAPE").repeats();
+        /// Make N fields of a list: images=4 makes images.0 to images.3, and a sample with fewer values lacks the others. Formats of files
+        /// hold several pictures of a sample so (repeatable)
+        spread: Vec<String>, text("NAME=N").repeats();
     }
     "Text and tokens" {
         /// The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a

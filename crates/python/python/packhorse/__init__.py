@@ -10,7 +10,7 @@ for batch in loader:
 ```
 """
 
-from ._batch import Batch, Keys, Ragged as RaggedArray
+from ._batch import Batch, Keys, Lists as ListArray, Ragged as RaggedArray
 from ._dataset import Dataset, concat
 from ._dataset import open_dataset as open
 from ._diagnose import Diagnosis, diagnose
@@ -67,6 +67,7 @@ __all__ = [
     "Present",
     "Ragged",
     "RaggedArray",
+    "ListArray",
     "Repaired",
     "StateError",
     "StorageError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Union, overload
 
@@ -119,7 +119,90 @@ class Ragged(Sequence[Array]):
         return f"Ragged({self.values.dtype}, {len(self)} rows, {len(self.values)} values)"
 
 
-class Batch(Mapping[str, Union[Array, Ragged]]):
+class Lists(Sequence[list[Any]]):
+    """Lists in the lists of a row, and several bytes a row: `values`, one after another, and `offsets` (`int64 [rows + 1]`) as in
+    `Ragged`, and `lengths`, those of the innermost lists of each row. Row `i` is a list of arrays, or of lists of these."""
+
+    def __init__(self, flat: Ragged, lengths: Ragged | Lists) -> None:
+        self._flat = flat
+        self.lengths = lengths
+
+    @property
+    def values(self) -> Array:
+        """All values, of one dimension."""
+        return self._flat.values
+
+    @property
+    def offsets(self) -> Array:
+        """Where the values of each row begin and end."""
+        return self._flat.offsets
+
+    def __len__(self) -> int:
+        return len(self._flat)
+
+    @overload
+    def __getitem__(self, at: int) -> list[Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[list[Any]]: ...
+    def __getitem__(self, at: int | slice) -> list[Any] | list[list[Any]]:
+        if isinstance(at, slice):
+            return [self[row] for row in range(*at.indices(len(self)))]
+        values, end = self._flat[at], 0
+
+        def cut(lengths: Array | list[Any]) -> list[Any]:
+            nonlocal end
+            if isinstance(lengths, list):
+                return [cut(inner) for inner in lengths]
+            found = []
+            for length in lengths.tolist():
+                found.append(values.cut(end, end + length))
+                end += length
+            return found
+
+        return cut(self.lengths[at])
+
+    def cpu(self) -> Lists:
+        """The same lists in host memory: a copy of those on a GPU."""
+        return Lists(self._flat.cpu(), self.lengths.cpu())
+
+    def bytes(self) -> list[list[Any]]:
+        """A copy of the bytes of each innermost list: of several pictures a sample the files."""
+        return each(lambda values: values.tobytes(), list(self.cpu()))
+
+    def tolist(self) -> list[list[Any]]:
+        """The rows as lists of lists of numbers."""
+        return each(lambda values: values.tolist(), list(self.cpu()))
+
+    def numpy(self) -> list[list[Any]]:
+        """The rows as lists of NumPy arrays, without copies."""
+        return each(lambda values: values.numpy(), list(self))
+
+    def awkward(self) -> Any:
+        """As an array of the package `awkward`."""
+        ak: Any = import_module("awkward")
+        inner, lengths = self.lengths, [self.lengths]
+        while isinstance(inner, Lists):
+            inner = inner.lengths
+            lengths.append(inner)
+        ends = inner.offsets.numpy()
+        array = ak.Array(self.values.numpy())
+        for counts in [*(of.values.numpy() for of in lengths), ends[1:] - ends[:-1]]:
+            array = ak.unflatten(array, counts)
+        return array
+
+    def torch(self) -> Any:
+        """The values of each row in one list, as a nested tensor of torch; `lengths.torch()` says where the inner lists end."""
+        return self._flat.torch()
+
+    def __repr__(self) -> str:
+        return f"Lists({self.values.dtype}, {len(self)} rows, {len(self.lengths.values)} lists, {len(self.values)} values)"
+
+
+def each(work: Callable[[Array], Any], rows: list[Any]) -> list[Any]:
+    return [each(work, row) if isinstance(row, list) else work(row) for row in rows]
+
+
+class Batch(Mapping[str, Union[Array, Ragged, Lists]]):
     """The samples that a rank reads at once: a mapping from the names of fields to their arrays.
 
     An array has as many rows as there are samples. All arrays lie in one block of memory, of the host or of a GPU, which the
@@ -129,11 +212,11 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
     def __init__(self, ours: _Batch) -> None:
         self._ours = ours
         fields = ours.fields()
-        self._ragged = {name for name, ragged in fields if ragged}
-        parts = {f"{name}.{part}" for name in self._ragged for part in ("offsets", "shape")}
-        self._names = [name for name, _ in fields if name not in parts]
+        self._ragged = {name for name, ragged, _ in fields if ragged}
+        self._parts = {name for name, _, part in fields if part}
+        self._names = [name for name, _, part in fields if not part]
 
-    def __getitem__(self, name: str) -> Array | Ragged:
+    def __getitem__(self, name: str) -> Array | Ragged | Lists:
         values = self._ours.array(name)
         if values is None:
             raise KeyError(name)
@@ -141,7 +224,13 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
             return values
         offsets = self._ours.array(f"{name}.offsets")
         assert offsets is not None
-        return Ragged(values, offsets, self._ours.array(f"{name}.shape"))
+        shapes, lengths = f"{name}.shape", f"{name}.lengths"
+        rows = Ragged(values, offsets, self._ours.array(shapes) if shapes in self._parts else None)
+        if lengths not in self._parts:
+            return rows
+        inner = self[lengths]
+        assert not isinstance(inner, Array)
+        return Lists(rows, inner)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -187,11 +276,17 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
         self._ours.used_on(stream_handle(stream))
 
     def torch(self) -> dict[str, Any]:
-        """All fields as torch tensors, without copies; ragged ones as nested tensors."""
-        return {name: values.torch() for name, values in self.items()}
+        """All fields as torch tensors, without copies; ragged ones as nested tensors, and of lists in lists `NAME.lengths` too."""
+        made = {}
+        for name, values in self.items():
+            while isinstance(values, Lists):
+                made[name] = values.torch()
+                name, values = f"{name}.lengths", values.lengths
+            made[name] = values.torch()
+        return made
 
     def numpy(self) -> dict[str, Any]:
-        """All fields as NumPy arrays, without copies; ragged ones as lists of arrays."""
+        """All fields as NumPy arrays, without copies; ragged ones as lists of arrays, lists in lists as lists of these."""
         return {name: values.numpy() for name, values in self.items()}
 
     def __repr__(self) -> str:

@@ -141,6 +141,8 @@ class Settings(TypedDict, total=False):
     """Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text, bytes; for times and text `date`, `timestamp[us]`, `timestamp[us,UTC]`, for durations `duration[us]` (repeatable)."""
     stack: Text | None
     """Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)."""
+    spread: Text | None
+    """Make N fields of a list: images=4 makes images.0 to images.3, and a sample with fewer values lacks the others. Formats of files hold several pictures of a sample so (repeatable)."""
 
     # Text and tokens.
     text_field: Text | None

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import Dataset as _MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
-from ._batch import Batch, Ragged
+from ._batch import Batch, Lists, Ragged, each
 from ._dataset import Dataset
 from ._fields import Described, Fields, describe
 from ._loader import Loader, State
@@ -108,10 +108,13 @@ def _arrays(dataset: Dataset, described: list[Described]) -> frozenset[str]:
     return frozenset(name for name, source, kind in sources if is_array(source, kind))
 
 
-def _rows(values: Array | Ragged, is_array: bool) -> Any:
-    """One entry for each sample: a tensor, or the bytes of a field of bytes."""
+def _rows(values: Array | Ragged | Lists, is_array: bool) -> Any:
+    """One entry for each sample: a tensor, or the bytes of a field of bytes; of lists in lists a list of these."""
     if isinstance(values, Array):
         return values.torch()
+    if isinstance(values, Lists):
+        is_bytes = not is_array and values.values.dtype == "uint8"
+        return values.bytes() if is_bytes else each(lambda array: array.torch(), list(values))
     if not is_array and values.shapes is None and values.values.dtype == "uint8" and values.values.ndim == 1:
         return values.bytes()
     return [row.torch() for row in values]

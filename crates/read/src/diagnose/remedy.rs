@@ -280,7 +280,7 @@ impl Maker<'_> {
             true => crate::fields::all(self.scene.dataset.schema()),
             false => self.scene.fields.to_vec(),
         };
-        (fields.len() == self.scene.rig.work.collate.fields.len()).then_some(fields)
+        (fields.len() == self.scene.rig.work.asked().len()).then_some(fields)
     }
 
     /// Without one of the fields; and pictures as bytes instead of normalised numbers.

@@ -51,7 +51,7 @@ fn resized(rig: &Rig, block: &SampleBlock, short: u32) -> Result<SampleBlock> {
     let image = Image::new(options, rig.work.collate.limits)?;
     // The names only say which columns hold pictures.
     let name = |column: usize| {
-        let picture = rig.work.collate.fields.get(column).is_some_and(|field| field.view.is_some());
+        let picture = rig.work.collate.fields.iter().any(|field| field.column == column && field.view.is_some());
         format!("{column}.{}", if picture { "jpg" } else { "bin" })
     };
     let fields = (0..block.columns).map(|column| Field::new(name(column), DataType::BinaryView, true));

@@ -1,7 +1,7 @@
 //! Collates samples into a slab, row by row. Skipped samples leave no gaps: the next sample takes the row.
 
 use super::field_decoder::{FieldDecoder, PictureDecoder};
-use super::resolve::ResolvedField;
+use super::place::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
 use crate::on_error::{OnError, may_be_skipped};
@@ -142,7 +142,7 @@ impl Collate {
                 continue;
             }
             for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
-                let size = match fetched.value(row, at) {
+                let size = match fetched.value(row, field.column) {
                     Some(value) if field.ragged => {
                         field.cell.measure(value, decoder.as_mut()).map_err(|error| named(error, field))
                     }
@@ -209,7 +209,7 @@ impl Collate {
             let mut shape = [0u8; 4 * MOST_DIMENSIONS];
             let shape = shape.get_mut(..4 * field.rank.min(MOST_DIMENSIONS)).unwrap_or_default();
             let out = slab.get_mut(place).ok_or_else(|| Error::bug(format!("no room for row {to}")))?;
-            match fetched.value(row, at) {
+            match fetched.value(row, field.column) {
                 Some(value) => {
                     let images: Vec<_> = field.images.iter().filter_map(|at| fetched.value(row, *at)).collect();
                     match field.cell.write(value, decoder.as_mut(), draws, &images, out, shape) {

@@ -1,9 +1,9 @@
 //! Decodes a value of a field into a batch.
 
+use super::lists::{elements, lengths, pieces, shape_in, unlike_others};
 use super::normalize::{Axes, PixelTable};
 use crate::Value;
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
     Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
@@ -34,6 +34,12 @@ pub(crate) enum FieldDecoder {
         /// The length that the inner lists of some sample have, which an empty list of lists does not tell.
         inner: Option<i32>,
     },
+    /// Bytes in lists, one after another.
+    Pieces,
+    /// The lengths of the lists, or of the bytes, that lie `level` lists inside of a row.
+    Lengths { level: usize },
+    /// Pictures in a list, each of the size of `one`.
+    Listed { one: Box<FieldDecoder> },
     /// Texts in a list, as the JSON of that list.
     Texts { encoded: Option<Encoded> },
     /// `count` Booleans.
@@ -110,12 +116,31 @@ impl Encoded {
 }
 
 impl FieldDecoder {
+    /// The type of the numbers of a picture of one size, the bytes of each, and the shape of all.
+    pub(crate) fn pixels(&self) -> (DataType, usize, Vec<usize>) {
+        match self {
+            FieldDecoder::Picture { height, width } => (DataType::UInt8, 1, vec![*height as usize, *width as usize, 3]),
+            FieldDecoder::Normalized { height, width, axes, .. } => {
+                let (height, width) = (*height as usize, *width as usize);
+                let shape = if *axes == Axes::Chw { vec![3, height, width] } else { vec![height, width, 3] };
+                (DataType::Float32, 4, shape)
+            }
+            _ => (DataType::UInt8, 1, Vec::new()),
+        }
+    }
+
     /// The size of a ragged value in the slab, in bytes.
     pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut PictureDecoder>) -> Result<usize> {
         Ok(match self {
             FieldDecoder::Bytes => raw(value)?.len(),
             FieldDecoder::Texts { encoded } => {
                 with_array(value, encoded.as_ref(), |array, row| Ok(json_of(array, row)?.len()))?
+            }
+            FieldDecoder::Pieces => pieces(value)?.iter().flatten().map(<[u8]>::len).sum(),
+            FieldDecoder::Lengths { level } => 8 * lengths(value, *level)?.len(),
+            FieldDecoder::Listed { one } => {
+                let (_, width, inner) = one.pixels();
+                pieces(value)?.len() * width * inner.iter().product::<usize>()
             }
             FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
@@ -141,7 +166,7 @@ impl FieldDecoder {
     pub(crate) fn write(
         &self,
         value: Value<'_>,
-        decoder: Option<&mut PictureDecoder>,
+        mut decoder: Option<&mut PictureDecoder>,
         draws: Draws,
         images: &[Value<'_>],
         out: &mut [u8],
@@ -151,6 +176,30 @@ impl FieldDecoder {
             FieldDecoder::Bytes => fit(raw(value)?, out),
             FieldDecoder::Texts { encoded } => {
                 with_array(value, encoded.as_ref(), |array, row| fit(json_of(array, row)?.as_bytes(), out))
+            }
+            FieldDecoder::Pieces => {
+                let mut left = out;
+                for piece in pieces(value)?.iter().flatten() {
+                    let (to, rest) = left.split_at_mut_checked(piece.len()).unwrap_or_default();
+                    fit(piece, to)?;
+                    left = rest;
+                }
+                Ok(())
+            }
+            FieldDecoder::Lengths { level } => {
+                let lengths = lengths(value, *level)?;
+                out.as_chunks_mut().0.iter_mut().zip(lengths).for_each(|(out, len)| *out = len.to_le_bytes());
+                Ok(())
+            }
+            FieldDecoder::Listed { one } => {
+                let pieces = pieces(value)?;
+                let each = out.len() / pieces.len().max(1);
+                let numbered = pieces.iter().flatten().zip(out.chunks_exact_mut(each.max(1))).enumerate();
+                for (at, (piece, out)) in numbered {
+                    let written = one.write(Value::Bytes(piece), decoder.as_deref_mut(), draws, &[], out, &mut []);
+                    written.map_err(|error| error.subject(format_args!("picture {at} of the list")))?;
+                }
+                Ok(())
             }
             FieldDecoder::Picture { .. } | FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
@@ -247,7 +296,7 @@ fn with_array<R>(
     match (value, encoded) {
         (Value::Row(array, row), None) => work(array, row),
         (value, Some(encoded)) => work(&encoded.decode(raw(value)?)?, 0),
-        (Value::Bytes(_), None) => Err(Error::content("holds bytes, unlike the samples before")),
+        (Value::Bytes(_), None) => Err(unlike_others()),
     }
 }
 
@@ -394,67 +443,6 @@ fn fixed_row(value: Value<'_>) -> Option<&[u8]> {
     let list = array.as_fixed_size_list_opt()?;
     let from = list.value_offset_at(row);
     number_bytes(list.values(), from..from + usize::try_from(list.value_length()).ok()?)
-}
-
-/// The elements of an array in row `row`.
-fn elements(array: &ArrayRef, row: usize) -> Result<ArrayRef> {
-    match array.data_type() {
-        DataType::FixedSizeList(..) => Ok(array.as_fixed_size_list().value(row)),
-        DataType::List(_) => Ok(flat(array.as_list::<i32>().value(row))),
-        DataType::LargeList(_) => Ok(flat(array.as_list::<i64>().value(row))),
-        DataType::Struct(_) => {
-            let data = array.as_struct().columns().first().ok_or_else(|| Error::bug("an array without data"))?;
-            elements(data, row)
-        }
-        _ => Ok(array.slice(row, 1)),
-    }
-}
-
-/// The elements of lists in lists.
-fn flat(mut array: ArrayRef) -> ArrayRef {
-    while let Some(lists) = array.as_list_opt::<i32>() {
-        let (from, to) = (lists.value_offsets().first(), lists.value_offsets().last());
-        let (from, to) = from.zip(to).map_or((0, 0), |(from, to)| (*from as usize, *to as usize));
-        array = lists.values().slice(from, to - from);
-    }
-    array
-}
-
-/// The shape of lists in lists, all of one length.
-fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>> {
-    let (mut shape, mut lists) = (Vec::with_capacity(rank), array.slice(row, 1));
-    while let Some(level) = lists.as_list_opt::<i32>() {
-        let first = if level.is_empty() { 0 } else { level.value_length(0) };
-        if let Some(other) = (1..level.len()).map(|at| level.value_length(at)).find(|len| *len != first) {
-            let message =
-                format!("has lists of {first} and of {other} values in one sample, which an array can't hold");
-            return Err(Error::content(message));
-        }
-        shape.push(first);
-        let (from, to) = (level.value_offsets().first(), level.value_offsets().last());
-        let (from, to) = from.zip(to).map_or((0, 0), |(from, to)| (*from as usize, *to as usize));
-        lists = level.values().slice(from, to - from);
-    }
-    Ok(shape)
-}
-
-/// The shape of an array of `rank` dimensions in row `row`.
-fn shape_in(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>> {
-    if array.as_list_opt::<i32>().is_some() {
-        return shape_of_lists(array, row, rank);
-    }
-    let parts = array.as_struct_opt().ok_or_else(|| Error::bug("an array without a shape"))?.columns();
-    match (rank, parts) {
-        (1, [values, ..]) => Ok(vec![elements(values, row)?.len() as i32]),
-        (_, [_, shape, ..]) => Ok(elements(shape, row)?.as_primitive::<Int32Type>().values().to_vec()),
-        _ => Err(Error::bug("an array without a shape")),
-    }
-}
-
-/// The shape of a value of lists, or of an array of its own shape.
-pub(crate) fn shape_of(value: Value<'_>, rank: usize) -> Option<Vec<usize>> {
-    let Value::Row(array, row) = value else { return None };
-    shape_in(array, row, rank).ok().map(|shape| shape.into_iter().map(|len| len as usize).collect())
 }
 
 fn numbers(values: impl Iterator<Item = i32>, out: &mut [u8]) {

@@ -4,12 +4,15 @@ mod asked;
 mod collate;
 mod elements;
 mod field_decoder;
+mod lists;
 mod normalize;
+mod place;
 mod resolve;
 
 pub(crate) use asked::{AskedFields, chosen, columns};
 pub(crate) use collate::{Collate, CollateScratch};
-pub(crate) use field_decoder::{FieldDecoder, json_at, raw, shape_of};
+pub(crate) use field_decoder::{FieldDecoder, json_at, raw};
+pub(crate) use lists::shape_of;
 pub use normalize::{Axes, Normalize};
 pub(crate) use resolve::{FieldContext, all, is_number_in_text, resolve};
 
@@ -48,15 +51,17 @@ impl FieldOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// By its type: numbers unchanged, arrays of one shape dense, others ragged, `cls` as a number, `npy` as an array,
-    /// all other blobs and text as bytes, texts in a list as the JSON of that list.
+    /// all other blobs and text as bytes, texts in a list as the JSON of that list. Of lists in lists the values are ragged, and so are the
+    /// lengths of the innermost lists, `NAME.lengths` (`Int64`); of lists in these the lengths are `NAME.lengths.lengths`. Several blobs a
+    /// sample are their bytes, and the lengths of each.
     Auto,
     /// Bytes as they are, undecoded: ragged `UInt8`. Texts in a list are the JSON of that list.
     Bytes,
     /// A JPEG or PNG as pixels: `UInt8 [batch, height, width, 3]`; ragged with `NAME.shape` (`Int32 [batch, 3]`) if each keeps
-    /// its own size.
+    /// its own size. Of several pictures a sample, in a list: ragged `[pictures, height, width, 3]`, all cropped and flipped alike.
     Picture(View),
     /// The same as normalised pixels: `Float32 [batch, 3, height, width]`, or `[batch, height, width, 3]` ([`Axes`]). For
-    /// views of one size only.
+    /// views of one size only. Of several pictures a sample: ragged.
     Normalized(View, Normalize),
     /// A mask, an image whose pixels are numbers: `UInt8 [batch, height, width]`, or `UInt16`; ragged with `NAME.shape`
     /// (`Int32 [batch, 2]`) if each keeps its own size. It is cropped and flipped as the [`Picture`](Self::Picture) of its size

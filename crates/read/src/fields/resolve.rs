@@ -2,7 +2,8 @@
 
 use super::elements::{Elements, holds_texts};
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
-use super::normalize::{Axes, PixelTable};
+use super::normalize::PixelTable;
+use super::place::{LENGTHS, ResolvedField, is_a_part, lengths_in, place};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use crate::dataset::{RAGGED, meaning, no_field, shown};
@@ -12,25 +13,6 @@ use packhorse_core::{
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 use std::collections::{HashMap, HashSet};
-
-/// A resolved field of batches.
-pub(crate) struct ResolvedField {
-    pub(crate) name: String,
-    /// The field of the dataset, or several of which a sample has one.
-    pub(crate) source: String,
-    pub(crate) cell: FieldDecoder,
-    pub(crate) view: Option<View>,
-    /// The fields of the images that a mask may be of: it is cut where its image is.
-    pub(crate) images: Vec<usize>,
-    pub(crate) required: bool,
-    /// Its index in the layout; ragged values are followed by their offsets, and by their shapes if any.
-    pub(crate) at: usize,
-    pub(crate) ragged: bool,
-    /// The number of dimensions, if rows have shapes of their own.
-    pub(crate) rank: usize,
-    /// Bytes per row; for ragged values, bytes per entry.
-    pub(crate) stride: usize,
-}
 
 /// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
@@ -101,8 +83,20 @@ pub(crate) fn resolve(
             // Refuses invalid settings early.
             ViewDecoder::new(view, known.limits)?;
         }
-        let field = place(field, cell, view, batch, &mut layout)?;
-        settled.push(ResolvedField { images: images_of(asked, column), ..field });
+        let lengths = lengths_in(&cell, &look.stored_kind());
+        let placed = place(field, cell, view, batch, &mut layout)?;
+        settled.push(ResolvedField { column, images: images_of(asked, column), ..placed });
+        let mut name = field.name.clone();
+        for level in lengths {
+            name.push_str(LENGTHS);
+            if layout.field(&name).is_some() || asked.iter().any(|other| other.name == name) {
+                return Err(is_a_part(&name, &field.name));
+            }
+            let (part, at) = (FieldOptions { name: name.clone(), ..field.clone() }, layout.fields().len());
+            let placed = place(&part, FieldDecoder::Lengths { level }, None, batch, &mut layout)?;
+            layout.mark_parts(at);
+            settled.push(ResolvedField { column, ..placed });
+        }
     }
     Ok((settled, layout))
 }
@@ -159,8 +153,22 @@ impl Look<'_> {
         if self.field.kind == FieldKind::Present(None) {
             return Ok((FieldDecoder::Present(None), None));
         }
-        let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
+        let held = FieldType::of(&stored)?;
+        let blob = matches!(held, FieldType::Blob | FieldType::Text);
+        let in_lists = matches!(held, FieldType::List { element: DataType::BinaryView, .. });
         let cell = match &self.field.kind {
+            FieldKind::Picture(view) if in_lists => {
+                let (height, width) = self.listed(view)?;
+                let one = FieldDecoder::Picture { height, width };
+                return Ok((FieldDecoder::Listed { one: Box::new(one) }, Some(*view)));
+            }
+            FieldKind::Normalized(view, normalize) if in_lists => {
+                let (height, width) = self.listed(view)?;
+                let table = PixelTable::new(normalize).map_err(|error| error.in_field(&self.field.name))?;
+                let one = FieldDecoder::Normalized { height, width, axes: normalize.axes, table: Box::new(table) };
+                return Ok((FieldDecoder::Listed { one: Box::new(one) }, Some(*view)));
+            }
+            FieldKind::Auto | FieldKind::Bytes if in_lists => FieldDecoder::Pieces,
             FieldKind::Picture(view) => {
                 self.must(blob, "does not hold bytes, so it can't be a picture")?;
                 let cell = match view.shape() {
@@ -215,6 +223,21 @@ impl Look<'_> {
             }
         };
         Ok((cell, None))
+    }
+
+    /// The size of pictures in lists.
+    ///
+    /// Errors (kind `Config`): a view that keeps the size of each.
+    fn listed(&self, view: &View) -> Result<(u32, u32)> {
+        let name = &self.field.name;
+        let message =
+            || format!("field {name} has several pictures a sample, which need one size: give a view of one size");
+        view.shape().ok_or_else(|| Error::config(message()).in_field(name))
+    }
+
+    /// What the dataset holds there; bytes where nothing tells.
+    fn stored_kind(&self) -> FieldType {
+        self.stored().and_then(|stored| FieldType::of(&stored)).unwrap_or(FieldType::Blob)
     }
 
     fn must(&self, holds: bool, what: &str) -> Result<()> {
@@ -330,7 +353,8 @@ impl Look<'_> {
             (FieldKind::Auto | FieldKind::Ragged, FieldType::Ragged { element, rank }) => {
                 ragged(element, *rank, encoded, None)
             }
-            (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded, None),
+            // Of lists in lists the lengths are fields of their own.
+            (FieldKind::Auto, FieldType::List { element, .. }) => ragged(element, 1, encoded, None),
             (FieldKind::Ragged, FieldType::List { element, depth: 2 }) if encoded.is_none() => {
                 let length = (self.known.inner)(self.column)?;
                 let mut decoder = ragged(element, 2, None, None)?;
@@ -367,11 +391,6 @@ impl Look<'_> {
             }
             _ => {
                 let message = match kind {
-                    FieldKind::Auto if matches!(held, FieldType::List { .. }) => {
-                        format!(
-                            "field {name} ({held}) has lists of lists, which batches can't hold unless the inner lists of each sample have one length and the field is asked for as `Ragged`"
-                        )
-                    }
                     FieldKind::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
                     kind => {
                         format!("field {name} ({held}) can't be read as `{kind:?}`; without that it is read as it is")
@@ -381,106 +400,4 @@ impl Look<'_> {
             }
         }
     }
-}
-
-/// What follows the name of a ragged field in the names of its offsets and of its rows' shapes.
-const PARTS: [&str; 2] = [".offsets", ".shape"];
-
-fn is_a_part(name: &str, of: &str) -> Error {
-    let message = format!("field {name} has a name that batches give to a part of {of}, whose rows differ in length");
-    Error::config(message).in_field(name).hint("choose the fields of the batch, and give one of these another name")
-}
-
-/// Adds a field to the layout.
-fn place(
-    asked: &FieldOptions,
-    cell: FieldDecoder,
-    view: Option<View>,
-    batch: usize,
-    layout: &mut Layout,
-) -> Result<ResolvedField> {
-    let (name, at) = (&asked.name, layout.fields().len());
-    let of = PARTS.iter().find_map(|part| name.strip_suffix(part));
-    if let Some(of) = of.filter(|of| layout.field(of).is_some_and(|field| field.ragged)) {
-        return Err(is_a_part(name, of));
-    }
-    let (mut ragged, mut rank) = (false, 0);
-    let stride = match &cell {
-        FieldDecoder::Bytes | FieldDecoder::Texts { .. } | FieldDecoder::Pictures => {
-            layout.push_ragged(name, DataType::UInt8, 1, &[])?;
-            (ragged, rank) = (true, if matches!(cell, FieldDecoder::Pictures) { 3 } else { 1 });
-            1
-        }
-        FieldDecoder::Mask { width, shape, .. } => {
-            let data_type = if *width == 2 { DataType::UInt16 } else { DataType::UInt8 };
-            match shape {
-                Some((height, across)) => {
-                    let (height, across) = (*height as usize, *across as usize);
-                    layout.push(name, data_type, *width, vec![batch, height, across])?;
-                    height * across * width
-                }
-                None => {
-                    layout.push_ragged(name, data_type, *width, &[])?;
-                    (ragged, rank) = (true, 2);
-                    *width
-                }
-            }
-        }
-        FieldDecoder::Ragged { element, width, parts, rank: dimensions, .. } => {
-            layout.push_ragged(name, stored(element), *width, parts.as_slice())?;
-            // The parts of an element are the last dimension.
-            (ragged, rank) = (true, if *dimensions > 1 { dimensions + parts.iter().len() } else { *dimensions });
-            width * parts.unwrap_or(1)
-        }
-        FieldDecoder::Number { data_type, width, .. } => {
-            layout.push(name, stored(data_type), *width, vec![batch])?;
-            *width
-        }
-        FieldDecoder::Draws => {
-            layout.push(name, DataType::UInt64, 8, vec![batch])?;
-            8
-        }
-        FieldDecoder::Present(_) => {
-            layout.push(name, DataType::UInt8, 1, vec![batch])?;
-            1
-        }
-        FieldDecoder::Dense { element, width, shape, .. } => {
-            layout.push(name, stored(element), *width, [&[batch], &shape[..]].concat())?;
-            width * shape.iter().product::<usize>()
-        }
-        FieldDecoder::Bits { count, .. } => {
-            layout.push(name, DataType::UInt8, 1, vec![batch, count.div_ceil(8)])?;
-            count.div_ceil(8)
-        }
-        FieldDecoder::Picture { height, width } => {
-            let (height, width) = (*height as usize, *width as usize);
-            layout.push(name, DataType::UInt8, 1, vec![batch, height, width, 3])?;
-            height * width * 3
-        }
-        FieldDecoder::Normalized { height, width, axes, .. } => {
-            let (height, width) = (*height as usize, *width as usize);
-            let shape = match axes {
-                Axes::Chw => vec![batch, 3, height, width],
-                Axes::Hwc => vec![batch, height, width, 3],
-            };
-            layout.push(name, DataType::Float32, 4, shape)?;
-            height * width * 3 * 4
-        }
-    };
-    if ragged {
-        let mut parts = PARTS.iter().map(|part| format!("{name}{part}"));
-        parts.find(|part| layout.field(part).is_some()).map_or(Ok(()), |part| Err(is_a_part(&part, name)))?;
-        layout.push(&format!("{name}.offsets"), DataType::Int64, 8, vec![batch + 1])?;
-    }
-    if rank > 1 {
-        layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
-    }
-    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present(_));
-    let source = asked.from.0.join(";");
-    Ok(ResolvedField { name: name.clone(), source, cell, view, images: Vec::new(), required, at, ragged, rank, stride })
-}
-
-/// The type of packed elements: a Boolean is a byte.
-fn stored(data_type: &DataType) -> DataType {
-    if *data_type == DataType::Boolean { DataType::UInt8 } else { data_type.clone() }
 }

@@ -134,6 +134,9 @@ fn fits(reader: &FieldReader) -> bool {
                 });
                 same && flat && offsets.len() == 1 && shapes
             }
+            FieldType::List { element, depth } if layout::is_bytes(element) => {
+                flat && values.datatype == byte && offsets.len() == *depth + 1
+            }
             FieldType::List { depth, .. } => same && flat && offsets.len() == *depth,
         }
 }

@@ -148,9 +148,10 @@ impl FieldReader {
         let count = (to - from) as usize;
         if let Some(offsets) = self.offsets.first_mut() {
             let ends = read_offsets(offsets, file, from, to)?;
-            let inner = self.offsets.last().map_or(1, |last| last.rows());
-            let outer = self.offsets.first().map_or(1, |first| first.rows());
-            let each = self.values.row_bytes().saturating_mul(inner.div_ceil(outer.max(1)).max(1));
+            // Of lists in lists, and of bytes in lists, the mean.
+            let inside = self.offsets.get(1).map_or(self.values.rows(), |inner| inner.rows().saturating_sub(1));
+            let bytes = self.values.row_bytes().saturating_mul(self.values.rows());
+            let each = bytes.div_ceil(inside.max(1)).max(1);
             return Ok(ends.windows(2).map(|ends| length(ends).saturating_mul(each)).collect());
         }
         let (row, rows) = (self.bytes() / self.values.rows().max(1), self.values.rows());
@@ -194,7 +195,7 @@ impl FieldReader {
         };
         match self.kind.clone() {
             FieldType::Blob if self.offsets.is_empty() => self.whole_blobs(file, from, to, nulls),
-            FieldType::Blob => self.blobs(file, from, to, nulls),
+            FieldType::Blob => self.blobs(file, 0, from, to, nulls),
             FieldType::Text => Ok(with_nulls(self.elements(file, &DataType::Utf8View, from, to)?, nulls)?),
             FieldType::Scalar(element) => with_nulls(self.elements(file, &element, from, to)?, nulls),
             FieldType::Tensor { element, .. } => {
@@ -331,8 +332,16 @@ impl FieldReader {
         ReferenceShape { size: self.datatype().size() as usize, element }
     }
 
-    fn blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let ends = self.ends(file, 0, from, to)?;
+    /// Bytes whose ends are the offsets of `level`.
+    fn blobs(
+        &mut self,
+        file: &H5File<'_>,
+        level: usize,
+        from: u64,
+        to: u64,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let ends = self.ends(file, level, from, to)?;
         let (start, end) = (ends.first().copied().unwrap_or(0), ends.last().copied().unwrap_or(0));
         let mut blobs = BinaryViewBuilder::new();
         let block = blobs.append_block(Buffer::from(self.values.read(file, start, end)?));
@@ -396,6 +405,9 @@ impl FieldReader {
         element: &DataType,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
+        if *of == DataType::BinaryView {
+            return self.blobs(file, level, rows.start, rows.end, nulls);
+        }
         let ends = self.ends(file, level, rows.start, rows.end)?;
         let (start, end) = (ends.first().copied().unwrap_or(0), ends.last().copied().unwrap_or(0));
         let inside = match (level + 1 < self.offsets.len(), of) {

@@ -190,7 +190,7 @@ impl FieldWriter {
             return heap.push(bytes, &mut regions.spill);
         }
         self.push_bytes(bytes, regions)?;
-        self.push_offset(0, bytes.len(), regions)
+        self.push_offset(self.offsets.len().saturating_sub(1), bytes.len(), regions)
     }
 
     /// Ends a list of length `len` at `level`.
@@ -276,6 +276,7 @@ pub(crate) fn is_plain(kind: &FieldType, options: &SinkOptions) -> bool {
     match kind {
         FieldType::Blob => !options.vlen,
         FieldType::Text => false,
+        FieldType::List { element, .. } if layout::is_bytes(element) => true,
         FieldType::Tensor { shape, .. } if shape.contains(&0) => true,
         _ => options.filter == Compression::None,
     }

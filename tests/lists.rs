@@ -1,0 +1,208 @@
+//! Several values a sample: lists in lists, and the pictures of one sample, in batches and in tars.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use arrow_array::builder::{BinaryViewBuilder, ListBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
+use common::process::{Ended, packhorse};
+use packhorse::core::{DataType, FieldType, HUGGINGFACE, KEY, Options, Rows, Schema, bytes_of, with_metadata};
+use packhorse::read::order::Shuffle;
+use packhorse::read::*;
+use packhorse::transform::image::{Size, View};
+use packhorse_testkit::typed;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn pack(input: &Path, to: &str, out: &Path, more: &[&str]) -> Ended {
+    packhorse(&[&["pack", text(input), "--to", to, "--out", text(out)], more].concat()).run()
+}
+
+/// A shard of the format `arrow`.
+fn written(rows: &Rows, dir: &Path) -> PathBuf {
+    let sink = packhorse::registry().get("arrow").unwrap().sink(&Options::new()).unwrap();
+    let path = dir.join("in.arrow");
+    fs::write(&path, &typed::write(&*sink, rows, &[rows.num_rows()])[".arrow"]).unwrap();
+    path
+}
+
+fn batches(dataset: &Path, fields: &[FieldOptions], shuffle: Shuffle) -> packhorse::core::Result<Vec<Batch<HostSlab>>> {
+    let options = LoaderOptions {
+        shuffle: Some(shuffle),
+        remainder: Remainder::Uneven,
+        epochs: Some(1),
+        threads: 2,
+        ..LoaderOptions::new(5)
+    };
+    Loader::new(packhorse::open(text(dataset))?, fields, &options, Host::default())?.collect()
+}
+
+/// The innermost values of a list, and the lengths of the lists at each level, the innermost first.
+fn flat(list: ArrayRef) -> (ArrayRef, Vec<Vec<i64>>) {
+    let lengths = |offsets: &[i32]| offsets.windows(2).map(|ends| i64::from(ends[1] - ends[0])).collect();
+    match list.as_list_opt::<i32>() {
+        Some(inner) => {
+            let (from, to) = (inner.value_offsets()[0], *inner.value_offsets().last().unwrap());
+            let (values, mut found) = flat(inner.values().slice(from as usize, (to - from) as usize));
+            found.push(lengths(inner.value_offsets()));
+            (values, found)
+        }
+        None => match list.as_binary_view_opt() {
+            Some(bytes) => (Arc::clone(&list), vec![bytes.lengths().map(i64::from).collect()]),
+            None => (list, Vec::new()),
+        },
+    }
+}
+
+fn bytes(values: &ArrayRef) -> Vec<u8> {
+    match values.as_binary_view_opt() {
+        Some(blobs) => blobs.iter().flatten().flatten().copied().collect(),
+        None => bytes_of(values).unwrap().to_vec(),
+    }
+}
+
+#[test]
+fn lists_in_lists_are_values_and_lengths() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows) in typed::corpus().into_iter().filter(|(name, _)| ["lists", "pictures"].contains(name)) {
+        let keys = rows.column_by_name(KEY).unwrap().as_string_view();
+        let fields = rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let fields: Vec<&String> = fields.iter().filter(|name| !["l_words", KEY].contains(&name.as_str())).collect();
+        let asked = fields.iter().map(|name| FieldOptions::new(name.as_str(), FieldKind::Auto));
+        let asked: Vec<FieldOptions> = asked.map(|field| FieldOptions { required: false, ..field }).collect();
+        let input = written(&rows, dir.path());
+        for to in ["parquet", "arrow", "hdf5", "tfrecord"] {
+            let out = dir.path().join(format!("{name}-{to}"));
+            assert_eq!(pack(&input, to, &out, &["--samples-per-shard", "9"]).code(), 0);
+            let found = batches(&out, &asked, Shuffle::Full).unwrap();
+            assert_eq!(found.iter().map(Batch::rows).sum::<usize>(), rows.num_rows());
+            for (batch, row) in found.iter().flat_map(|batch| (0..batch.rows()).map(move |row| (batch, row))) {
+                let at = keys.iter().position(|key| key == batch.key(row)).unwrap();
+                for field in &fields {
+                    let lists = rows.column_by_name(field).unwrap().as_list::<i32>();
+                    let empty = lists.value(at).slice(0, 0);
+                    let (values, lengths) = flat(if lists.is_null(at) { empty } else { lists.value(at) });
+                    assert_eq!(batch.row(field, row).unwrap(), bytes(&values), "{to}: {field} of sample {at}");
+                    let mut part = (*field).clone();
+                    for lengths in lengths {
+                        part.push_str(".lengths");
+                        let wanted: Vec<u8> = lengths.iter().flat_map(|length| length.to_le_bytes()).collect();
+                        assert_eq!(batch.row(&part, row).unwrap(), wanted, "{to}: {part} of sample {at}");
+                    }
+                    assert!(batch.layout().field(&format!("{part}.lengths")).is_none());
+                }
+            }
+        }
+    }
+}
+
+/// So many JPEGs of several sizes.
+fn jpegs(dir: &Path, count: usize) -> Vec<Vec<u8>> {
+    let (folder, number) = (dir.join("photos"), count.to_string());
+    assert_eq!(packhorse(&["synth", "images", "--count", &number, "--out", text(&folder)]).run().code(), 0);
+    let mut files = Vec::new();
+    for class in fs::read_dir(folder).unwrap() {
+        let of_class = fs::read_dir(class.unwrap().path()).unwrap();
+        files.extend(
+            of_class.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|e| e == "jpg")),
+        );
+    }
+    files.sort();
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// A table of samples with so many of the pictures each.
+fn table(samples: &[&[Vec<u8>]], dir: &Path) -> PathBuf {
+    let mut lists = ListBuilder::new(BinaryViewBuilder::new());
+    for sample in samples {
+        sample.iter().for_each(|picture| lists.values().append_value(picture));
+        lists.append(true);
+    }
+    let keys = StringViewArray::from_iter_values((0..samples.len()).map(|at| format!("s{at}")));
+    let feature = r#"{"_type":"List","feature":{"_type":"Image"}}"#;
+    let images = FieldType::List { element: DataType::BinaryView, depth: 1 }.field("images", true);
+    let fields = vec![FieldType::Text.field(KEY, false), with_metadata(images, HUGGINGFACE, feature)];
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(lists.finish())];
+    let schema = Schema::new(fields);
+    let columns = columns.into_iter().zip(schema.fields()).map(|(column, field)| match column.as_list_opt::<i32>() {
+        Some(lists) => {
+            let DataType::List(item) = field.data_type() else { unreachable!("{field}") };
+            let (_, offsets, values, nulls) = lists.clone().into_parts();
+            Arc::new(arrow_array::ListArray::new(item.clone(), offsets, values, nulls))
+        }
+        None => column,
+    });
+    written(&RecordBatch::try_new(Arc::new(schema.clone()), columns.collect()).unwrap(), dir)
+}
+
+#[test]
+fn several_pictures_a_sample_are_decoded_and_a_bad_one_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut photos = jpegs(dir.path(), 8);
+    let view = View { size: Size::Squash { height: 20, width: 30 }, ..View::default() };
+    let fields = [FieldOptions::new("pixels", FieldKind::Picture(view)).from("images")];
+    let input = table(&[&photos[..3], &[], &photos[3..4], &photos[4..6]], dir.path());
+    let alone = table(&[&photos[..1], &photos[1..2], &photos[2..3], &photos[3..4], &photos[4..5], &photos[5..6]], &{
+        let alone = dir.path().join("alone");
+        fs::create_dir_all(&alone).unwrap();
+        alone
+    });
+    for to in ["parquet", "hdf5"] {
+        let pixels = |input: &Path, name: &str| {
+            let out = dir.path().join(format!("{name}-{to}"));
+            assert_eq!(pack(input, to, &out, &[]).code(), 0);
+            let found = batches(&out, &fields, Shuffle::Sequential).unwrap();
+            let all = found.iter().flat_map(|batch| batch.field("pixels").unwrap().to_vec()).collect::<Vec<u8>>();
+            (
+                all,
+                found.iter().flat_map(|batch| batch.integers("pixels.offsets").collect::<Vec<_>>()).collect::<Vec<_>>(),
+            )
+        };
+        let ((several, offsets), (single, _)) = (pixels(&input, "several"), pixels(&alone, "alone"));
+        assert_eq!((several.len(), offsets), (6 * 20 * 30 * 3, vec![0, 3, 3, 4, 6]));
+        assert!(several == single && several.iter().any(|pixel| *pixel > 99));
+    }
+    let keeps = [FieldOptions::new("images", FieldKind::Picture(View::default()))];
+    let error = batches(&dir.path().join("several-hdf5"), &keeps, Shuffle::Sequential).unwrap_err();
+    assert!(error.to_string().contains("give a view of one size"), "{error}");
+    photos[4].truncate(300);
+    let out = dir.path().join("bad");
+    assert_eq!(pack(&table(&[&photos[..3], &photos[3..6]], dir.path()), "parquet", &out, &[]).code(), 0);
+    let error = batches(&out, &fields, Shuffle::Sequential).unwrap_err();
+    assert_eq!(error.sample(), Some("s1"));
+    assert!(error.to_string().contains("picture 1 of the list"), "{error}");
+}
+
+#[test]
+fn the_values_of_a_list_are_members_of_a_tar() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = jpegs(dir.path(), 5);
+    let input = table(&[&photos[..3], &[], &photos[3..4]], dir.path());
+    let out = dir.path().join("tar");
+    let refused = pack(&input, "webdataset", &out, &[]);
+    assert!(refused.code() != 0 && refused.said.contains("--spread images=N"), "{refused:?}");
+    let asked = ["--field", "images=images.jpg", "--on-error", "skip", "--spread"];
+    let few = pack(&input, "webdataset", &out, &[&asked[..], &["images=2"]].concat());
+    assert!(few.said.contains("--spread images=3"), "{few:?}");
+    fs::remove_dir_all(&out).unwrap();
+    assert_eq!(pack(&input, "webdataset", &out, &[&asked[..], &["images=3"]].concat()).code(), 0);
+    let dataset = packhorse::open(text(&out)).unwrap();
+    let names: Vec<&str> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["images.0.jpg", "images.1.jpg", "images.2.jpg"]);
+    let fields =
+        names.iter().map(|name| FieldOptions { required: false, ..FieldOptions::new(*name, FieldKind::Bytes) });
+    let found = batches(&out, &fields.collect::<Vec<_>>(), Shuffle::Sequential).unwrap();
+    let row = |row: usize| names.iter().map(|name| found[0].row(name, row).unwrap().to_vec()).collect::<Vec<_>>();
+    // A tar holds no sample without a member.
+    assert_eq!((found[0].rows(), row(0)), (2, photos[..3].to_vec()));
+    assert_eq!(row(1), [photos[3].clone(), Vec::new(), Vec::new()]);
+}
