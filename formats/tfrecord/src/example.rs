@@ -1,4 +1,4 @@
-//! Encodes and decodes a record: a `tf.train.Example`.
+//! Encodes and decodes a record: a `tf.train.Example`. Decodes a `tf.train.SequenceExample` too, whose feature lists have a list for each step.
 
 use crate::feature::Feature;
 use crate::frame::{HEADER, LONGEST, header, masked};
@@ -91,6 +91,15 @@ pub(crate) enum List<'a> {
     Ints(&'a [u8]),
 }
 
+/// What a record holds under the name of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FeatureValue<'a> {
+    /// A list.
+    One(List<'a>),
+    /// The encoded feature list of a `SequenceExample`: a list for each step.
+    Steps(&'a [u8]),
+}
+
 impl List<'_> {
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -101,37 +110,57 @@ impl List<'_> {
     }
 }
 
-/// Calls `each` for every feature of the record that has a list. A feature without a list counts as missing, as in
+/// Calls `each` for every feature of the record that has a list, and every feature list. A feature without a list counts as missing, as in
 /// TensorFlow.
-pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, List<'a>) -> Result<()>) -> Result<()> {
+pub(crate) fn each_feature<'a>(
+    record: &'a [u8],
+    each: &mut dyn FnMut(&'a str, FeatureValue<'a>) -> Result<()>,
+) -> Result<()> {
     let (mut example, mut found, mut unknown) = (Message(record), false, false);
     while let Some((number, value)) = example.next()? {
         match (number, value) {
-            (1, WireValue::Bytes(features)) => {
+            (1 | 2, WireValue::Bytes(features)) => {
                 let mut features = Message(features);
-                while let Some((number, value)) = features.next()? {
-                    if let (1, WireValue::Bytes(entry)) = (number, value)
-                        && let Some((name, list)) = parse_entry(entry)?
-                    {
+                while let Some((inner, value)) = features.next()? {
+                    let (1, WireValue::Bytes(entry)) = (inner, value) else { continue };
+                    let (name, value) = parse_entry(entry)?;
+                    let about = |error: Error| error.context(format_args!("feature {name}")).in_field(name);
+                    let values = match (number, value) {
+                        (1, Some(feature)) => parse_feature(feature).map_err(about)?.map(FeatureValue::One),
+                        (_, steps) => steps.map(FeatureValue::Steps),
+                    };
+                    if let Some(values) = values {
                         found = true;
-                        each(name, list)?;
+                        each(name, values)?;
                     }
                 }
-            }
-            (2, WireValue::Bytes(_)) => {
-                return Err(Error::unsupported("is a SequenceExample; only tf.train.Example is supported"));
             }
             _ => unknown = true,
         }
     }
     match unknown && !found {
-        true => Err(Error::unsupported("is another message than tf.train.Example, which alone is read")),
+        true => Err(Error::unsupported(
+            "is another message than tf.train.Example and SequenceExample, which alone are read",
+        )),
         false => Ok(()),
     }
 }
 
-/// The name and the list of an entry of the feature map.
-fn parse_entry(entry: &[u8]) -> Result<Option<(&str, List<'_>)>> {
+/// Calls `each` for every step of the `FeatureList` in `body`; a step may lack a list.
+pub(crate) fn each_step<'a>(body: &'a [u8], mut each: impl FnMut(Option<List<'a>>) -> Result<()>) -> Result<()> {
+    let mut steps = Message(body);
+    while let Some((number, value)) = steps.next()? {
+        match (number, value) {
+            (1, WireValue::Bytes(feature)) => each(parse_feature(feature)?)?,
+            (1, _) => return Err(Error::content("holds steps that are not features")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The name and the value of an entry of a map of features or of feature lists.
+fn parse_entry(entry: &[u8]) -> Result<(&str, Option<&[u8]>)> {
     let (mut entry, mut name, mut feature) = (Message(entry), &[][..], None);
     while let Some((number, value)) = entry.next()? {
         match (number, value) {
@@ -141,9 +170,7 @@ fn parse_entry(entry: &[u8]) -> Result<Option<(&str, List<'_>)>> {
         }
     }
     let name = std::str::from_utf8(name).map_err(|_| Error::content("holds a feature whose name is not UTF-8"))?;
-    let about = |error: Error| error.context(format_args!("feature {name}")).in_field(name);
-    let list = feature.map_or(Ok(None), parse_feature).map_err(about)?;
-    Ok(list.map(|list| (name, list)))
+    Ok((name, feature))
 }
 
 fn parse_feature(feature: &[u8]) -> Result<Option<List<'_>>> {
@@ -196,9 +223,14 @@ mod tests {
 
     fn all(record: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
         let mut found = Vec::new();
-        each_feature(record, &mut |name, list| {
-            let (List::Bytes(body) | List::Floats(body) | List::Ints(body)) = list;
-            found.push((format!("{name}:{}", list.name()), body.to_vec()));
+        each_feature(record, &mut |name, values| {
+            let (kind, body) = match values {
+                FeatureValue::One(list @ (List::Bytes(body) | List::Floats(body) | List::Ints(body))) => {
+                    (list.name(), body)
+                }
+                FeatureValue::Steps(body) => ("steps", body),
+            };
+            found.push((format!("{name}:{kind}"), body.to_vec()));
             Ok(())
         })?;
         Ok(found)
@@ -216,9 +248,24 @@ mod tests {
     }
 
     #[test]
+    fn feature_lists_are_steps() {
+        // No context, and a feature list of two steps, the second without a list.
+        let record = [0x12, 13, 0x0a, 11, 0x0a, 1, b'a', 0x12, 6, 0x0a, 2, 0x1a, 0, 0x0a, 0];
+        let found = all(&record).unwrap();
+        assert_eq!(found, [("a:steps".to_owned(), vec![0x0a, 2, 0x1a, 0, 0x0a, 0])]);
+        let mut steps = Vec::new();
+        each_step(&found[0].1, |list| {
+            steps.push(list.map(|list| list.name()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(steps, [Some("int64_list"), None]);
+        assert!(each_step(&[0x08, 3], |_| Ok(())).is_err());
+    }
+
+    #[test]
     fn other_records_are_refused() {
         let kind = |record: &[u8]| all(record).unwrap_err().kind();
-        assert_eq!(kind(&[0x12, 0]), Kind::Unsupported);
         // Other messages: a number alone, and text that could be features beside it.
         assert_eq!(kind(&[0x18, 5]), Kind::Unsupported);
         assert_eq!(kind(b"\x0a\x0b\x0a\x09102036563\x18\x05"), Kind::Unsupported);

@@ -1,6 +1,6 @@
 //! Builds a column from the features of each sample.
 
-use crate::example::{List, each_bytes, each_floats};
+use crate::example::{FeatureValue, List, each_bytes, each_floats, each_step};
 use crate::ints;
 use crate::layout::{FeatureColumn, ListKind};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
@@ -102,25 +102,57 @@ impl<'a> FeatureBuilder<'a> {
     }
 
     /// Adds a sample: its features, the main one first.
-    pub(crate) fn push(&mut self, lists: &[Option<List<'_>>], bytes: &Buffer) -> Result<()> {
-        let (main, parts) = lists.split_first().ok_or_else(|| Error::bug("a column without features"))?;
-        let Some(main) = main else {
-            if parts.iter().any(Option::is_some) {
+    pub(crate) fn push(&mut self, values: &[Option<FeatureValue<'_>>], bytes: &Buffer) -> Result<()> {
+        let (main, parts) = values.split_first().ok_or_else(|| Error::bug("a column without features"))?;
+        let main = match (*main, self.column.steps) {
+            (Some(FeatureValue::One(list)), false) => list,
+            (Some(FeatureValue::Steps(body)), true) => return self.steps(body, bytes),
+            (None, _) if parts.iter().any(Option::is_some) => {
                 return Err(Error::content("is missing, but its shape or offsets are present"));
             }
-            return self.push_null();
+            (None, _) => return self.push_null(),
+            (Some(_), true) => {
+                return Err(Error::content(format!("is a feature, and a feature list in other records; {REMEDY}")));
+            }
+            (Some(_), false) => {
+                return Err(Error::content(format!("is a feature list, and a feature in other records; {REMEDY}")));
+            }
         };
+        let mut lists = Vec::with_capacity(parts.len());
+        for part in parts {
+            lists.push(if let Some(FeatureValue::One(list)) = part { Some(*list) } else { None });
+        }
         let before = self.count;
-        self.values(*main, bytes)?;
+        self.values(main, bytes)?;
         let count = self.count - before;
         match &self.column.kind {
             FieldType::Tensor { shape, .. } => self.expect(count, shape.iter().product())?,
-            FieldType::Ragged { rank, .. } => self.ragged(count, *rank, parts)?,
-            FieldType::List { .. } => self.lists(count, parts)?,
+            FieldType::Ragged { rank, .. } => self.ragged(count, *rank, &lists)?,
+            FieldType::List { .. } => self.lists(count, &lists)?,
             // Some writers leave a value out by an empty list.
             _ if count == 0 => return self.push_null(),
             _ => self.expect(count, 1)?,
         }
+        self.valid.push(true);
+        Ok(())
+    }
+
+    /// Adds the lists of the steps of a sample: one value each, or a list in a list.
+    fn steps(&mut self, body: &[u8], bytes: &Buffer) -> Result<()> {
+        let are_lists = self.levels.len() > 1;
+        each_step(body, |list| {
+            let before = self.count;
+            list.map_or(Ok(()), |list| self.values(list, bytes))?;
+            match self.count - before {
+                _ if are_lists => self.close(1, self.count),
+                1 => Ok(()),
+                other => {
+                    Err(Error::content(format!("has a step of {other} values, and other steps have one; {REMEDY}")))
+                }
+            }
+        })?;
+        let end = self.levels.get(1).map_or(self.count, |level| level.len() - 1);
+        self.close(0, end)?;
         self.valid.push(true);
         Ok(())
     }

@@ -59,6 +59,8 @@ pub(crate) struct FeatureColumn {
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
     pub(crate) carrier: ListKind,
+    /// Whether records hold a list for each step of a sample: the feature lists of a `SequenceExample`.
+    pub(crate) steps: bool,
 }
 
 /// The most dimensions, and the deepest nesting of lists.
@@ -89,7 +91,7 @@ impl FeatureColumn {
         if dimensions == 0 || dimensions > DEEPEST || i32::try_from(size).is_err() {
             return no("has no dimension, over 32, or over 2^31 elements");
         }
-        Ok(Self { field: kind.field(name, nullable), kind, carrier })
+        Ok(Self { field: kind.field(name, nullable), kind, carrier, steps: false })
     }
 
     /// The column of a field; `raw` stores tensors as raw bytes.
@@ -124,6 +126,7 @@ impl FeatureColumn {
     /// The names of the features besides the main one, which has the name of the column.
     pub(crate) fn parts(&self) -> Vec<String> {
         match &self.kind {
+            _ if self.steps => Vec::new(),
             FieldType::Ragged { .. } => vec![format!("{}.shape", self.name())],
             FieldType::List { depth, .. } => (1..*depth).map(|i| format!("{}.offsets{i}", self.name())).collect(),
             _ => Vec::new(),

@@ -1,6 +1,6 @@
 //! Builds the rows of a block, record by record.
 
-use crate::example::{List, each_feature};
+use crate::example::{FeatureValue, each_feature};
 use crate::feature_builder::{FeatureBuilder, REMEDY, bug};
 use crate::layout::FeatureLayout;
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -44,8 +44,8 @@ pub(crate) struct RowBuilder<'a> {
     names: &'a FeatureNames,
     bytes: &'a Buffer,
     columns: Vec<FeatureBuilder<'a>>,
-    /// The lists of the current record, by slot.
-    found: Vec<Option<List<'a>>>,
+    /// The values of the current record, by slot.
+    found: Vec<Option<FeatureValue<'a>>>,
     rows: usize,
 }
 
@@ -61,19 +61,23 @@ impl<'a> RowBuilder<'a> {
         self.found.fill(None);
         let (names, found) = (self.names, &mut self.found);
         let mut guess = 0;
-        each_feature(record, &mut |name, list| {
+        each_feature(record, &mut |name, values| {
             if names.unread.contains(name) {
                 return Ok(());
             }
-            let unknown = || Error::content(format!("feature {name} is not in the schema; {REMEDY}"));
-            *names.find(name, &mut guess).and_then(|slot| found.get_mut(slot)).ok_or_else(unknown)? = Some(list);
+            match names.find(name, &mut guess).and_then(|slot| found.get_mut(slot)) {
+                Some(slot) => *slot = Some(values),
+                // Without a step nothing told its type.
+                None if values == FeatureValue::Steps(&[]) => {}
+                None => return Err(Error::content(format!("feature {name} is not in the schema; {REMEDY}"))),
+            }
             Ok(())
         })?;
         let mut rest = &self.found[..];
         for builder in &mut self.columns {
-            let (lists, others) = rest.split_at(rest.len().min(builder.features()));
+            let (values, others) = rest.split_at(rest.len().min(builder.features()));
             rest = others;
-            builder.push(lists, self.bytes).map_err(|e| builder.about(e))?;
+            builder.push(values, self.bytes).map_err(|e| builder.about(e))?;
         }
         self.rows += 1;
         Ok(())

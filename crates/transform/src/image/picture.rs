@@ -9,9 +9,10 @@ use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
 use crate::fields::{rows_of_one_name, schema_of_one_name};
 use crate::{Counts, Transform};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, ListArray};
+use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
-    Code, DataType, ENCODING, Error, Field, HUGGINGFACE, KEY, Limits, Result, Rows, SchemaRef, key_column,
+    Code, DataType, ENCODING, Error, Field, HUGGINGFACE, KEY, Kind, Limits, Result, Rows, SchemaRef, key_column,
     with_metadata,
 };
 use std::fmt::Write as _;
@@ -108,14 +109,45 @@ impl Image {
         }
     }
 
-    fn column(&self, name: &str, blobs: &BinaryViewArray, rows: &Rows, counts: &mut Counts) -> Result<ArrayRef> {
-        let keys = key_column(rows)?;
+    /// The pictures of a column, also in lists. `key` is that of the sample of a value.
+    fn column<'k>(
+        &self,
+        name: &str,
+        column: &ArrayRef,
+        key: &dyn Fn(usize) -> &'k str,
+        counts: &mut Counts,
+    ) -> Result<ArrayRef> {
+        if let Some(blobs) = column.as_binary_view_opt() {
+            return self.blobs(name, blobs, key, counts);
+        }
+        let Some(lists) = column.as_list_opt::<i32>() else {
+            return match column.null_count() == column.len() {
+                true => Ok(Arc::clone(column)),
+                false => Err(too_long(name, (column.len() == 1).then(|| key(0)))),
+            };
+        };
+        let (item, offsets, values, nulls) = lists.clone().into_parts();
+        let first = offsets.first();
+        let offsets: Vec<i32> = offsets.iter().map(|end| end - first).collect();
+        let end = offsets.last().map_or(0, |end| end.unsigned_abs() as usize);
+        let values = values.slice(first.unsigned_abs() as usize, end);
+        let row_of = |at: usize| offsets.partition_point(|end| end.unsigned_abs() as usize <= at).saturating_sub(1);
+        let values = self.column(name, &values, &|at| key(row_of(at)), counts)?;
+        let lists = ListArray::try_new(item, OffsetBuffer::new(offsets.into()), values, nulls);
+        Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
+    }
+
+    fn blobs<'k>(
+        &self,
+        name: &str,
+        blobs: &BinaryViewArray,
+        key: &dyn Fn(usize) -> &'k str,
+        counts: &mut Counts,
+    ) -> Result<ArrayRef> {
         let mut changed = Vec::new();
         for (row, blob) in blobs.iter().enumerate() {
             let Some(bytes) = blob else { continue };
-            let new = self
-                .transform(name, bytes, counts)
-                .map_err(|error| concerns(error, name).in_sample(keys.value(row)))?;
+            let new = self.transform(name, bytes, counts).map_err(|error| concerns(error, name).in_sample(key(row)))?;
             changed.extend(new.map(|new| (row, new)));
         }
         Ok(Arc::new(column::replace(blobs, changed)?))
@@ -146,9 +178,15 @@ fn concerns(error: Error, field: &str) -> Error {
     error.subject(field).in_field(field)
 }
 
-/// Whether a column holds images.
+/// Whether a column holds images, also several a sample, in lists.
 fn is_picture(field: &Field) -> bool {
-    let bytes = matches!(field.data_type(), DataType::BinaryView | DataType::LargeBinary);
+    fn holds_bytes(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::List(item) => holds_bytes(item.data_type()),
+            other => matches!(other, DataType::BinaryView | DataType::LargeBinary),
+        }
+    }
+    let bytes = holds_bytes(field.data_type());
     let is_told = || field.metadata().get(HUGGINGFACE).is_some_and(|feature| feature.contains("\"Image\""));
     bytes && (ImageFormat::is_claimed(field.name()) || is_told())
 }
@@ -254,12 +292,9 @@ impl Transform for Image {
         let schema = rows.schema();
         let mut columns = rows.columns().to_vec();
         let taken = |field: &Field| is_picture(field) && !self.options.leave.contains(field.name());
+        let keys = key_column(&rows)?;
         for (field, column) in schema.fields().iter().zip(&mut columns).filter(|(field, _)| taken(field)) {
-            match column.as_binary_view_opt() {
-                Some(blobs) => *column = self.column(field.name(), blobs, &rows, counts)?,
-                None if column.null_count() == column.len() => {}
-                None => return Err(too_long(field.name(), &rows)),
-            }
+            *column = self.column(field.name(), column, &|row| keys.value(row), counts)?;
         }
         if schema.fields().iter().any(|field| self.is_converted(field.name())) {
             let fields = schema.fields().iter().zip(&columns);
@@ -292,15 +327,9 @@ fn without_pictures(input: &SchemaRef) -> Error {
     .hint("pack with `field=NAME=jpg` first (arrays of bytes also with `cast=NAME=bytes`), and then again with `image`")
 }
 
-fn too_long(field: &str, rows: &Rows) -> Error {
+fn too_long(field: &str, key: Option<&str>) -> Error {
     let text = format!("{field} is over 2 GiB, more than an image may have; leave it out");
-    let error = Error::new(packhorse_core::Kind::Limit, text).in_field(field);
-    key_column(rows)
-        .ok()
-        .filter(|keys| keys.len() == 1)
-        .map(|keys| keys.value(0).to_owned())
-        .into_iter()
-        .fold(error, Error::in_sample)
+    key.into_iter().fold(Error::new(Kind::Limit, text).in_field(field), Error::in_sample)
 }
 
 #[cfg(test)]

@@ -103,6 +103,12 @@ def write(folder):
             }
         )
     writer.close()
+    sequences = TFRecordWriter(folder + "/sequences.tfrecord")
+    for i in range(6):
+        frames, scores = [bytes([200, step, i]) for step in range(i)], [[0.5 * step, 1.0, 2.0] for step in range(i)]
+        steps = {"rgb": (frames, "byte"), "scores": (scores, "float"), "label": (list(range(i)), "int")}
+        sequences.write({"id": (i, "int")}, steps)
+    sequences.close()
     data = open(path, "rb").read()
     with gzip.open(folder + "/theirs.gz.tfrecord", "wb") as out:
         out.write(data)

@@ -45,11 +45,14 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
 }
 
 fn file(records: &[Vec<Vec<u8>>]) -> MemoryInput {
+    of_records(&records.iter().map(|features| field(0x0a, &features.concat())).collect::<Vec<_>>())
+}
+
+fn of_records(records: &[Vec<u8>]) -> MemoryInput {
     let mut out = Vec::new();
-    for features in records {
-        let record = field(0x0a, &features.concat());
+    for record in records {
         let len = (record.len() as u64).to_le_bytes();
-        out.extend([&len[..], &masked(&len), &record, &masked(&record)].concat());
+        out.extend([&len[..], &masked(&len), record, &masked(record)].concat());
     }
     MemoryInput::new("foreign.tfrecord", out)
 }
@@ -174,6 +177,64 @@ fn several_values_that_are_not_text_are_lists_of_bytes() {
     assert_eq!(lists.value_offsets(), [0, 2, 2, 3]);
     let values: Vec<_> = lists.values().as_binary_view().iter().flatten().collect();
     assert_eq!(values, [&[0xff][..], b"a", &[0xfe, 0]]);
+}
+
+/// A record with feature lists: those of YouTube-8M, AudioSet and im2txt.
+fn sequence(context: &[Vec<u8>], lists: &[(&str, Vec<Option<Vec<u8>>>)]) -> Vec<u8> {
+    let entry = |(name, steps): &(&str, Vec<Option<Vec<u8>>>)| {
+        let steps = steps.iter().flat_map(|list| field(0x0a, list.as_deref().unwrap_or_default())).collect::<Vec<_>>();
+        field(0x0a, &[field(0x0a, name.as_bytes()), field(0x12, &steps)].concat())
+    };
+    [field(0x0a, &context.concat()), field(0x12, &lists.iter().flat_map(entry).collect::<Vec<_>>())].concat()
+}
+
+#[test]
+fn the_feature_lists_of_sequences_are_lists() {
+    let one = |value: &[u8]| Some(field(0x0a, &field(0x0a, value)));
+    let numbers = |values: &[u8]| Some(field(0x1a, &field(0x0a, values)));
+    let records = [
+        sequence(
+            &[ints("id", &[7])],
+            &[
+                ("frames", vec![one(&[0xff, 1]), one(b"b")]),
+                ("words", vec![one(b"the"), one(b"end")]),
+                ("label", vec![numbers(&[1]), numbers(&[2])]),
+                ("boxes", vec![numbers(&[1, 2]), None]),
+                ("none", vec![]),
+            ],
+        ),
+        sequence(&[ints("id", &[8])], &[("frames", vec![]), ("label", vec![numbers(&[3])]), ("boxes", vec![])]),
+        sequence(&[ints("id", &[9])], &[("frames", vec![one(b"")]), ("words", vec![one(b"a")]), ("label", vec![])]),
+    ];
+    let input = of_records(&records);
+    let rows = read(&input, &[]).unwrap();
+    let lists = |name: &str| rows[0][name].as_list::<i32>().clone();
+    assert_eq!(rows[0]["id"].as_primitive::<Int64Type>().values(), &[7, 8, 9]);
+    assert_eq!(lists("frames").value_offsets(), [0, 2, 2, 3]);
+    let frames: Vec<_> = lists("frames").values().as_binary_view().iter().flatten().map(<[u8]>::to_vec).collect();
+    assert_eq!(frames, [&[0xff, 1][..], b"b", b""]);
+    let words: Vec<_> = lists("words").values().as_string_view().iter().flatten().map(str::to_owned).collect();
+    assert_eq!((words, lists("words").is_null(1)), (["the", "end", "a"].map(str::to_owned).to_vec(), true));
+    assert_eq!(lists("label").values().as_primitive::<Int64Type>().values(), &[1, 2, 3]);
+    // Steps of several values, and of none.
+    let boxes = lists("boxes");
+    assert_eq!((boxes.value_offsets(), boxes.is_null(2)), (&[0, 2, 2, 2][..], true));
+    let inner = boxes.values().as_list::<i32>();
+    assert_eq!(inner.value_offsets(), [0, 2, 2]);
+    assert_eq!(inner.values().as_primitive::<Int64Type>().values(), &[1, 2]);
+    assert!(rows[0].column_by_name("none").is_none());
+    // A later record whose steps have more values, and one with a feature of that name.
+    let more = sequence(&[ints("id", &[1])], &[("label", vec![numbers(&[1, 2])])]);
+    let other = field(0x0a, &[ints("id", &[1]), ints("label", &[1])].concat());
+    for (record, said) in [(more, "a step of 2 values"), (other, "is a feature, and a feature list")] {
+        let records = [sequence(&[ints("id", &[7])], &[("label", vec![numbers(&[1])])]), record];
+        let error = read(&of_records(&records), &[("infer", "1")]).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("read=infer="), "{error}");
+        let whole = read(&of_records(&records), &[]);
+        assert_eq!(whole.is_ok(), said.contains("step"), "{said}");
+    }
+    let key = sequence(&[], &[("__key__", vec![one(b"a")])]);
+    assert!(read(&of_records(&[key]), &[]).is_err());
 }
 
 /// TFDS and others write the feature of a picture that is not there as an empty list.

@@ -98,6 +98,13 @@ fn we_read_what_the_package_tfrecord_writes() {
         assert_eq!(column("scores").as_list::<i32>().value(1).len(), 3);
         assert_eq!(column("image").as_binary_view().value(0), [10, 255].repeat(10));
     }
+    let sequences = std::fs::read(dir.path().join("sequences.tfrecord")).unwrap();
+    let rows = &typed::read(&*source(&[]), &MemoryInput::new("sequences.tfrecord", sequences), 0..6)[0];
+    let lists = |name: &str| rows.column_by_name(name).unwrap().as_list::<i32>().value(3);
+    let frames: Vec<_> = lists("rgb").as_binary_view().iter().flatten().map(<[u8]>::to_vec).collect();
+    assert_eq!(frames, [[200, 0, 3], [200, 1, 3], [200, 2, 3]]);
+    assert_eq!(lists("label").as_primitive::<Int64Type>().values(), &[0, 1, 2]);
+    assert_eq!(lists("scores").as_list::<i32>().value(2).as_primitive::<Float32Type>().values(), &[1.0, 1.0, 2.0]);
 }
 
 #[test]

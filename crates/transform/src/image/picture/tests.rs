@@ -1,6 +1,7 @@
 use super::super::Resize;
 use super::super::samples::{exif, jpeg, jpeg_of, png, png_of};
 use super::*;
+use arrow_array::builder::{BinaryViewBuilder, ListBuilder};
 use arrow_array::{Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow_schema::{Field, Schema};
 use jpeg_encoder::ColorType;
@@ -143,6 +144,47 @@ fn arithmetic_coding_is_refused_by_name() {
     {
         let error = transform.apply(rows("jpg", &[Some(&bytes)])).unwrap_err();
         assert!(error.message().starts_with("jpg is an arithmetic-coded JPEG"), "{error}");
+    }
+}
+
+/// Lists of pictures; a null list where there is none.
+fn several(samples: &[Option<&[&[u8]]>]) -> Rows {
+    let mut lists = ListBuilder::new(BinaryViewBuilder::new());
+    for sample in samples {
+        sample.iter().flat_map(|pictures| pictures.iter()).for_each(|picture| lists.values().append_value(picture));
+        lists.append(sample.is_some());
+    }
+    let whole = rows("jpg", &vec![None; samples.len()]);
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let told = Field::new("images", lists.data_type().clone(), true);
+    let told = with_metadata(told, HUGGINGFACE, r#"{"_type":"List","feature":{"_type":"Image"}}"#);
+    let schema = Schema::new(vec![whole.schema().field(0).clone(), told]);
+    RecordBatch::try_new(Arc::new(schema), vec![whole.column(0).clone(), lists]).unwrap()
+}
+
+#[test]
+fn pictures_in_lists_are_resized_and_their_errors_name_the_sample() {
+    let (small, large) = (jpeg(8, 8), jpeg(40, 20));
+    let before = several(&[Some(&[&small]), None, Some(&[&large, &small]), Some(&[]), Some(&[&large])]);
+    let sizes = |rows: &Rows| {
+        let lists = rows.column(1).as_list::<i32>();
+        let size =
+            |picture: &[u8]| super::super::decode(picture, &Limits::default()).map(|p| (p.width, p.height)).unwrap();
+        let of = |row: usize| {
+            let pictures = lists.value(row);
+            pictures.as_binary_view().iter().flatten().map(size).collect::<Vec<_>>()
+        };
+        (0..lists.len()).map(|row| lists.is_valid(row).then(|| of(row))).collect::<Vec<_>>()
+    };
+    let mut counts = Counts::new();
+    let after = resize("10").apply_counted(before.clone(), &mut counts).unwrap();
+    let wanted = [Some(vec![(8, 8)]), None, Some(vec![(20, 10), (8, 8)]), Some(vec![]), Some(vec![(20, 10)])];
+    assert_eq!((sizes(&after), counts[WRITTEN]), (wanted.to_vec(), 2));
+    assert_eq!(sizes(&resize("10").apply(before.slice(2, 3)).unwrap()), wanted[2..]);
+    let bad = several(&[Some(&[&small]), Some(&[]), Some(&[&small, b"<!DOCTYPE"])]);
+    for rows in [bad.clone(), bad.slice(1, 2)] {
+        let error = resize("10").apply(rows).unwrap_err();
+        assert_eq!((error.sample(), error.field()), (Some("a/2"), Some("images")));
     }
 }
 
