@@ -1,6 +1,6 @@
 """Checks of a TFRecord file by third-party code, and files that it writes.
 
-check.py read DATA INDEX     checksums, index, protobuf; prints a record's features a line as JSON
+check.py read DATA INDEX ... checksums, index, protobuf; prints the features of a file's records a line as JSON
 check.py write FOLDER        writes files with the package tfrecord
 check.py dali DATA INDEX     labels and sizes of images as NVIDIA DALI reads them
 """
@@ -65,7 +65,12 @@ def serialize(example_pb2, example):
     return b"\n" + bytes(length + [n]) + entries
 
 
-def read(path, index):
+def read(*paths):
+    for path, index in zip(paths[::2], paths[1::2]):
+        print(json.dumps(list(read_one(path, index))))
+
+
+def read_one(path, index):
     from tfrecord import example_pb2, reader
     from tfrecord.tools.tfrecord2idx import create_index
 
@@ -82,7 +87,7 @@ def read(path, index):
         example = example_pb2.Example.FromString(record)
         again = serialize(example_pb2, example)
         assert again == record, f"other bytes than protobuf:\n{record}\n{again}"
-        print(json.dumps(features(example)))
+        yield features(example)
     for loaded in reader.tfrecord_loader(path, None, None, compression_type="gzip" if packed else None):
         assert loaded
 

@@ -34,18 +34,26 @@ fn text(path: &Path) -> &str {
 #[test]
 fn protobuf_and_the_package_tfrecord_read_ours() {
     let dir = tempfile::tempdir().unwrap();
-    for options in [&[][..], &[("tensors", "raw")], &[("compression", "gzip")]] {
+    let (mut paths, mut wanted) = (Vec::new(), Vec::new());
+    for (at, options) in [&[][..], &[("tensors", "raw")], &[("compression", "gzip")]].iter().enumerate() {
         let sink = sink(options);
-        for (name, rows) in corpus() {
-            store(dir.path(), &typed::write(&*sink, &rows, &[rows.num_rows()]));
-            let (data, index) = (dir.path().join(format!("part{}", sink.suffix())), dir.path().join("part.index"));
-            let Some(ran) = python(&["read", text(&data), text(&index)]) else { return };
-            assert_eq!(ran.code, Some(0), "{name} {options:?}: {}", ran.stderr);
-            let found: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            assert_eq!(found.len(), rows.num_rows(), "{name}");
-            if options.is_empty() {
-                values(name, &found);
-            }
+        for (number, (name, rows)) in corpus().into_iter().enumerate() {
+            let folder = dir.path().join(format!("{at}-{number}"));
+            std::fs::create_dir(&folder).unwrap();
+            store(&folder, &typed::write(&*sink, &rows, &[rows.num_rows()]));
+            paths.extend([folder.join(format!("part{}", sink.suffix())), folder.join("part.index")]);
+            wanted.push((name, rows.num_rows(), options.is_empty()));
+        }
+    }
+    let arguments: Vec<&str> = ["read"].into_iter().chain(paths.iter().map(|path| text(path))).collect();
+    let Some(ran) = python(&arguments) else { return };
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout.lines().count(), wanted.len());
+    for (line, (name, rows, is_plain)) in ran.stdout.lines().zip(wanted) {
+        let found: Vec<Value> = serde_json::from_str(line).unwrap();
+        assert_eq!(found.len(), rows, "{name}");
+        if is_plain {
+            values(name, &found);
         }
     }
 }
@@ -64,6 +72,10 @@ fn values(name: &str, found: &[Value]) {
             assert_eq!(at(5, "l_nested.offsets1"), json!(["int64_list", [0, 1, 3]]));
             assert_eq!(at(3, "l_nested.offsets1"), json!(["int64_list", [0]]));
             assert_eq!(at(2, "l_words"), json!(["bytes_list", ["", hex(&"ä".repeat(7))]]));
+        }
+        "pictures" => {
+            let bytes = |range: std::ops::Range<u8>| range.map(|byte| format!("{byte:02x}")).collect::<String>();
+            assert_eq!(at(3, "p_all"), json!(["bytes_list", ["", bytes(24..39), bytes(27..57)]]));
         }
         "ragged" => assert_eq!(at(6, "r_uint8.shape"), json!(["int64_list", [2, 1]])),
         "nulls" => {
