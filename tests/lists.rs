@@ -11,6 +11,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use common::process::{Ended, packhorse};
 use packhorse::core::{DataType, FieldType, HUGGINGFACE, KEY, Options, Rows, Schema, bytes_of, with_metadata};
+use packhorse::gpu::transforms::Pictures;
+use packhorse::gpu::{DeviceTransform, Simulated, Upload};
 use packhorse::read::order::Shuffle;
 use packhorse::read::*;
 use packhorse::transform::image::{Size, View};
@@ -180,6 +182,31 @@ fn several_pictures_a_sample_are_decoded_and_a_bad_one_is_named() {
     let error = batches(&out, &fields, Shuffle::Sequential).unwrap_err();
     assert_eq!(error.sample(), Some("s1"));
     assert!(error.to_string().contains("picture 1 of the list"), "{error}");
+}
+
+/// A step of a GPU makes rows of a batch, of which such a field has none.
+#[test]
+fn a_gpu_gets_pictures_in_lists_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = jpegs(dir.path(), 4);
+    let out = dir.path().join("out");
+    assert_eq!(pack(&table(&[&photos[..3], &[], &photos[3..]], dir.path()), "arrow", &out, &[]).code(), 0);
+    let view = View { size: Size::Squash { height: 8, width: 8 }, ..View::default() };
+    let fields = [FieldOptions::new("pixels", FieldKind::Picture(view)).from("images")];
+    let fields = [&fields[..], &[FieldOptions::new("images", FieldKind::Bytes)]].concat();
+    let options =
+        LoaderOptions { shuffle: Some(Shuffle::Sequential), epochs: Some(1), threads: 1, ..LoaderOptions::new(3) };
+    let dataset = packhorse::open(text(&out)).unwrap();
+    let loader = |steps: Vec<Arc<dyn DeviceTransform>>| {
+        Loader::new(dataset.clone(), &fields, &options, Upload::with_transforms(Simulated::new(), steps).unwrap())
+    };
+    let sent = loader(Vec::new()).unwrap().next().unwrap().unwrap();
+    let host = batches(&out, &fields, Shuffle::Sequential).unwrap();
+    for name in ["pixels", "pixels.offsets", "images", "images.lengths", "images.lengths.offsets"] {
+        assert!(sent.download(name).unwrap() == host[0].field(name).unwrap(), "{name}");
+    }
+    let error = loader(vec![Arc::new(Pictures::new("pixels"))]).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("several pictures a sample"), "{error}");
 }
 
 #[test]

@@ -125,6 +125,12 @@ fn either(types: &[DataType]) -> String {
 /// Height and width, channels, and rows of a full batch: of the field `name`, which must hold pictures of one size.
 pub(crate) fn pictures(layout: &Layout, name: &str) -> Result<((u32, u32), u32, u32)> {
     let found = field(layout, name, &[DataType::UInt8])?;
+    if found.ragged && found.shape.len() == 4 {
+        let message = format!("field {name} has several pictures a sample, and a GPU finishes one of each");
+        return Err(Error::config(message)
+            .in_field(name)
+            .hint("ask for them as they are, of bytes, and normalise them in the model"));
+    }
     let [_, height, width, channels] = found.shape[..] else {
         return Err(Error::config(format!("field {name} has no pictures of one size: {:?}", found.shape)));
     };
