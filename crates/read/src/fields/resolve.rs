@@ -168,7 +168,13 @@ impl Look<'_> {
                 let one = FieldDecoder::Normalized { height, width, axes: normalize.axes, table: Box::new(table) };
                 return Ok((FieldDecoder::Listed { one: Box::new(one) }, Some(*view)));
             }
-            FieldKind::Auto | FieldKind::Bytes if in_lists => FieldDecoder::Pieces,
+            FieldKind::Auto | FieldKind::Bytes | FieldKind::Ragged if in_lists => FieldDecoder::Pieces,
+            FieldKind::Mask(..) if in_lists => {
+                return Err(Error::config(format!(
+                    "field {} has several values a sample, so it can't be a mask",
+                    self.field.name
+                )));
+            }
             FieldKind::Picture(view) => {
                 self.must(blob, "does not hold bytes, so it can't be a picture")?;
                 let cell = match view.shape() {
