@@ -2,6 +2,7 @@
 
 use crate::element::ArrayElement;
 use crate::error::Result;
+use crate::nested_lists::{NestedLists, of_items};
 use crate::numbers::{ArrayValue, is_numpy_float, list_of, number, number_of_numpy};
 use arrow_array::builder::{BinaryViewBuilder, ListBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
@@ -33,6 +34,8 @@ pub(crate) enum Column {
     Texts(Vec<Option<Vec<String>>>),
     /// Lists of bytes, or nothing.
     Blobs(Vec<Option<Vec<Vec<u8>>>>),
+    /// Lists of numbers, also in lists, or nothing.
+    Lists(NestedLists),
     /// Numbers and arrays, little-endian; `shapes` for arrays whose shapes differ. Numbers that were declared may be
     /// missing: `nulls` says which are there.
     Array {
@@ -52,7 +55,7 @@ pub(crate) enum Column {
 impl Column {
     /// A column of this type, whose values may be missing: `bytes`, `str`, or NumPy's name of a number. In a container of
     /// bytes numbers are text. Behind a name, `[]` for each dimension says arrays of differing shapes, none of which is
-    /// missing.
+    /// missing; `list<list<float32>>` says lists of any lengths.
     pub(crate) fn declared(dtype: &str, bytes_only: bool) -> Result<Self> {
         let of = dtype.trim_end_matches("[]");
         let rank = (dtype.len() - of.len()) / 2;
@@ -67,14 +70,14 @@ impl Column {
         let element = match dtype {
             "str[]" => return Ok(Self::Texts(Vec::new())),
             "bytes[]" => return Ok(Self::Blobs(Vec::new())),
+            dtype if dtype.starts_with("list<") => {
+                return NestedLists::declared(dtype).map(Self::Lists).ok_or_else(|| unknown(dtype).into());
+            }
             "bytes" => return Ok(Self::Blob(Vec::new())),
             "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
             "str" => return Ok(Self::Text(Vec::new())),
             "bool" => DataType::Boolean,
-            other => named_number(other).ok_or_else(|| {
-                let error = Error::config(format!("{other:?} is not a type of columns"));
-                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[], str[] and bytes[]")
-            })?,
+            other => named_number(other).ok_or_else(|| unknown(other))?,
         };
         if bytes_only {
             return Ok(Self::Blob(Vec::new()));
@@ -117,7 +120,7 @@ impl Column {
         if bytes.is_empty() && is_list(value) {
             let message = format!("field {name} is an empty list in the first sample, which says the types of fields");
             let hint = format!(
-                "name its type with `columns`, as in columns={{{name:?}: \"float32[]\"}}; lists of text are \"str[]\", of bytes \"bytes[]\", lists of lists \"float32[][]\""
+                "name its type with `columns`, as in columns={{{name:?}: \"float32[]\"}}; lists of text are \"str[]\", of bytes \"bytes[]\", lists of lists \"list<list<float32>>\""
             );
             return Err(Error::content(message).in_field(name).hint(hint).into());
         }
@@ -165,6 +168,7 @@ impl Column {
                 lists.push(Some(texts));
                 Ok(len)
             }
+            Self::Lists(lists) => lists.push(name, value),
             Self::Blobs(lists) => {
                 let blobs = blobs_of(value).ok_or_else(|| unlike(name, value, "a list of bytes"))?;
                 let len = blobs.iter().map(Vec::len).sum();
@@ -240,6 +244,7 @@ impl Column {
             Self::Text(texts) => texts.push(None),
             Self::Texts(lists) => lists.push(None),
             Self::Blobs(lists) => lists.push(None),
+            Self::Lists(lists) => lists.push_null(),
             Self::Array { kind: FieldType::Ragged { .. }, .. } => {
                 let error = Error::content(format!("lacks the field {name}")).in_field(name);
                 return Err(error.hint("give an empty array, since arrays can't be missing").into());
@@ -268,6 +273,7 @@ impl Column {
             Self::Text(texts) => texts.truncate(rows),
             Self::Texts(lists) => lists.truncate(rows),
             Self::Blobs(lists) => lists.truncate(rows),
+            Self::Lists(lists) => lists.truncate(rows),
             Self::Array { bytes, ends, shapes, nulls, .. } => {
                 nulls.iter_mut().for_each(|nulls| nulls.truncate(rows));
                 ends.truncate(rows);
@@ -284,6 +290,7 @@ impl Column {
             Self::Text(_) => FieldType::Text.field(name, true),
             Self::Texts(_) => FieldType::List { element: DataType::Utf8View, depth: 1 }.field(name, true),
             Self::Blobs(_) => FieldType::List { element: DataType::BinaryView, depth: 1 }.field(name, true),
+            Self::Lists(lists) => lists.kind().field(name, true),
             Self::Array { kind, nulls, numpy, .. } => {
                 let field = kind.field(name, nulls.is_some());
                 numpy.as_ref().map_or(field.clone(), |numpy| with_metadata(field, NUMPY, numpy))
@@ -319,6 +326,7 @@ impl Column {
                 }
                 of_items(builder.finish(), data_type)
             }
+            Self::Lists(lists) => lists.take(),
             Self::Blobs(lists) => {
                 let mut builder = ListBuilder::new(BinaryViewBuilder::new());
                 for list in std::mem::take(lists) {
@@ -339,6 +347,13 @@ impl Column {
     }
 }
 
+fn unknown(dtype: &str) -> Error {
+    let error = Error::config(format!("{dtype:?} is not a type of columns"));
+    error.hint(
+        "give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[], str[] and bytes[], or list<list<float32>>",
+    )
+}
+
 /// Appends bytes, long ones as a block of their own and without a copy.
 fn append(to: &mut BinaryViewBuilder, bytes: Vec<u8>) -> Result<(), Error> {
     match u32::try_from(bytes.len()) {
@@ -353,14 +368,6 @@ fn append(to: &mut BinaryViewBuilder, bytes: Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// The same lists with the items of `data_type`.
-fn of_items(lists: ListArray, data_type: DataType) -> Result<ArrayRef, Error> {
-    let DataType::List(item) = data_type else { return Err(Error::bug("another list")) };
-    let (_, offsets, values, nulls) = lists.into_parts();
-    let lists = ListArray::try_new(item, offsets, values, nulls);
-    Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
-}
-
 /// Refuses a value of more elements or bytes than a column counts.
 pub(crate) fn check_length(name: &str, len: usize, most: usize) -> Result<(), Error> {
     if len <= most {
@@ -370,7 +377,7 @@ pub(crate) fn check_length(name: &str, len: usize, most: usize) -> Result<(), Er
     Err(Error::new(Kind::Limit, message).in_field(name).hint("divide it into several samples"))
 }
 
-fn is_list(value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_list(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
 }
 

@@ -18,6 +18,7 @@ mod fork;
 mod gpu;
 mod handover;
 mod loader;
+mod nested_lists;
 mod numbers;
 mod pack;
 mod running;

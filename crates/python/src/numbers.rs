@@ -73,9 +73,12 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
         numpy.call_method1("asarray", (value, dtype)).map_err(|error| {
             let message = format!("field {name} is of type {}, which NumPy can't take: {error}", type_name(value));
             let error = Error::content(message).in_field(name);
-            match type_name(value) == "Tensor" {
-                true => error.hint("tensor.detach().cpu().float() has numbers that it takes"),
-                false => error,
+            match type_name(value).as_str() {
+                "Tensor" => error.hint("tensor.detach().cpu().float() has numbers that it takes"),
+                "list" | "tuple" => error.hint(format!(
+                    "lists of lists of several lengths are columns={{{name:?}: \"list<list<float32>>\"}}"
+                )),
+                _ => error,
             }
         })
     };

@@ -1235,6 +1235,40 @@ def test_several_pictures_a_sample(tmp_path, to):
         many.batch([0], {"image": packhorse.Image("images")})
 
 
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "tfrecord"])
+def test_programs_write_lists_in_lists(tmp_path, to):
+    """Lists of any lengths, also samples that another dataset gave."""
+    samples = [{"x": polygons(number), "n": [number] * (number % 3)} for number in range(12)]
+    columns = {"x": "list<list<float32>>", "n": "list<int16>", "late": "list<list<int64>>"}
+    samples[5]["late"] = [[1], [], [2, 3]]
+    dataset = write(tmp_path / "one", samples, to=to, columns=columns)
+    batch = dataset.batch(range(12), {"x": "x", "n": "n", "late": packhorse.Auto("late", required=False)})
+    assert batch["x"].tolist() == [sample["x"] for sample in samples]
+    assert (batch["n"].values.dtype, batch["n"].tolist()) == ("int16", [sample["n"] for sample in samples])
+    assert batch["late"].tolist() == [sample.get("late", []) for sample in samples]
+    again = write(tmp_path / "two", ({"x": sample["x"]} for sample in dataset), to="arrow", columns={"x": "list<list<float32>>"})
+    assert again.batch(range(12))["x"].tolist() == batch["x"].tolist()
+    with pytest.raises(packhorse.ContentError) as error:
+        write(tmp_path / "three", [{"x": [[1.0, 2.0], [3.0]]}], to=to)
+    assert "list<list<float32>>" in error.value.hint
+    for value in ([1.0], [["a"]], 5, [[[1.0]]], [[2**40]]):
+        wrong = {"x": "list<list<int8>>"} if value == [[2**40]] else {"x": "list<list<float32>>"}
+        with pytest.raises(packhorse.ContentError), packhorse.Writer(tmp_path / "four", to=to, columns=wrong) as writer:
+            writer.write({"x": [[1], []]})
+            writer.write({"x": value})
+    with pytest.raises(packhorse.ConfigError):
+        packhorse.Writer(tmp_path / "five", to=to, columns={"x": "list<list<str>>"})
+
+
+def test_a_sample_that_a_writer_refused_leaves_no_values(tmp_path):
+    with packhorse.Writer(tmp_path / "out", to="parquet", columns={"x": "list<list<int8>>"}) as writer:
+        writer.write({"x": [[1], [2, 3]]})
+        with pytest.raises(packhorse.ContentError):
+            writer.write({"x": [[4, 5], ["a"]]})
+        writer.write({"x": [[6]]})
+    assert packhorse.open(tmp_path / "out").batch([0, 1])["x"].tolist() == [[[1], [2, 3]], [[6]]]
+
+
 def test_declared_lists_of_bytes(tmp_path):
     """An empty list in the first sample does not tell its type."""
     samples = [{"images": []}, {"images": [b"a", b"long enough to be a block"]}]

@@ -56,7 +56,10 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         Kind::Content => e.hint("write the file again"),
         _ => e
             .hint("fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`")
-            .hint("`read=json=NAME`, with `from` the format, reads a column as JSON"),
+            .hint(match column.kind.element() {
+                Some(DataType::BinaryView) => "`on-error=skip` leaves such samples out",
+                _ => "`read=json=NAME`, with `from` the format, reads a column as JSON",
+            }),
     })?;
     if !column.field.is_nullable() && array.null_count() > 0 {
         return Err(match column.field.name() == KEY {

@@ -5,7 +5,7 @@ use crate::ints::each_int;
 use crate::layout::{FeatureColumn, FeatureLayout};
 use crate::record_reader::RecordReader;
 use crate::scan::in_record;
-use packhorse_core::{DataType, Error, FieldType, KEY, Result};
+use packhorse_core::{DataType, Error, FieldType, KEY, Result, UNTYPED};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records, and about the most bytes, that are read where no number of records is asked for.
@@ -141,7 +141,11 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
     if name == KEY && !(kind == FieldType::Text && one && always && seen.text && !seen.steps) {
         return Err(Error::unsupported(format!("feature {KEY}: must be one text in every record")));
     }
-    FeatureColumn::new(name, kind, !always, None)
+    let column = FeatureColumn::new(name, kind, !always, None)?;
+    // Lists without a value don't tell whether they hold text.
+    let is_untyped = (seen.list, seen.most) == ("bytes_list", 0) && name != KEY;
+    let untyped = is_untyped.then(|| (UNTYPED.to_owned(), "lists".to_owned()));
+    Ok(column.with_metadata(untyped.into_iter().collect()))
 }
 
 /// The column of a feature list: a list of the values of steps that have one each, else a list of the lists of all steps.

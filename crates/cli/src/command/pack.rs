@@ -94,7 +94,9 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
                 "since transforms and compression change sizes; --shard-size {} keeps them below",
                 show(better).replace(' ', "")
             ),
-            false => "since a sample is not divided, nor is text that is compressed as a whole".to_owned(),
+            false => {
+                "since rows of a table differ in size, or a sample is not divided, nor text that is compressed as a whole".to_owned()
+            }
         };
         context.progress.event(&Event::Warning(&format!(
             "{} {} larger than --shard-size {}, up to {}, {why}",

@@ -21,6 +21,10 @@ pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
     let refused = |what: &str| Error::config(format!("field {} ({what}) can't become an array", field.name()));
     let kind = FieldType::of(field)?;
     let element = match &kind {
+        FieldType::List { element: DataType::BinaryView, .. } => {
+            let hint = format!("`spread={}=N` makes a field of each value", field.name());
+            return Err(refused(&kind.to_string()).hint(hint));
+        }
         FieldType::List { element, depth } if *depth == 1 || *depth == shape.len() => element,
         FieldType::Ragged { element, rank } if *rank == shape.len() => element,
         FieldType::Tensor { element, shape: own } if own == shape => element,
