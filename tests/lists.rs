@@ -184,6 +184,47 @@ fn several_pictures_a_sample_are_decoded_and_a_bad_one_is_named() {
     assert!(error.to_string().contains("picture 1 of the list"), "{error}");
 }
 
+/// Records do not tell whether a feature that has one value in each of them is a list: other files do.
+#[test]
+fn single_values_are_lists_where_other_records_have_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    let records = dir.path().join("records");
+    fs::create_dir(&records).unwrap();
+    let single = [r#"{"n": [1], "tags": ["x"], "v": [1.5]}"#, r#"{"n": [2], "tags": ["y"], "v": [2.5]}"#];
+    let several =
+        [r#"{"n": [3, 4], "tags": ["a", "b"], "v": [1.0, 2.0]}"#, r#"{"n": [], "tags": ["c"], "v": [3.0, 4.0]}"#];
+    let written = |name: &str, lines: &[&str]| {
+        let (json, out) = (dir.path().join(format!("{name}.jsonl")), dir.path().join(name));
+        fs::write(&json, lines.join("\n")).unwrap();
+        assert_eq!(pack(&json, "tfrecord", &out, &["--from", "jsonl"]).code(), 0);
+        // Without the documents beside it.
+        let path = records.join(format!("{name}.tfrecord"));
+        fs::copy(out.join("shard-000000.tfrecord"), &path).unwrap();
+        path
+    };
+    let (a, b) = (written("a", &single), written("b", &several));
+    let shown = |dataset: &Path| packhorse(&["head", text(dataset), "-n", "9"]).run().printed;
+    for (name, input) in [("whole", &records), ("rest", &b)] {
+        let out = dir.path().join(name);
+        let ended = pack(input, "parquet", &out, &[]);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        if name == "rest" {
+            let ended = packhorse(&["append", text(&out), text(&a)]).run();
+            assert_eq!(ended.code(), 0, "{ended:?}");
+        }
+        let shown = shown(&out);
+        for value in
+            ["n: [1] Int64[1]", "n: [2] Int64[1]", "n: [3, 4] Int64[2]", "n: [] Int64[0]", r#"tags: ["x"] text[1]"#]
+        {
+            assert!(shown.contains(value), "{name}: no {value} in {shown}");
+        }
+    }
+    // Alone they are single values.
+    let alone = dir.path().join("alone");
+    assert_eq!(pack(&a, "parquet", &alone, &[]).code(), 0);
+    assert!(shown(&alone).contains("n: 1\n"), "{}", shown(&alone));
+}
+
 /// A step of a GPU makes rows of a batch, of which such a field has none.
 #[test]
 fn a_gpu_gets_pictures_in_lists_as_they_are() {

@@ -39,7 +39,8 @@ pub const ENCODING: &str = "packhorse.encoding";
 /// The metadata of a column that Hugging Face's `datasets` wrote, where its type does not tell what it is: the JSON of its feature, such as
 /// `{"_type": "Image"}` or the names of a `ClassLabel`.
 pub const HUGGINGFACE: &str = "packhorse.huggingface";
-/// Metadata of a field whose lists are all empty, so that nothing tells the type of their elements: that of other inputs, or text.
+/// Metadata of a field whose type its values do not tell: `lists`, which are all empty, of the elements that other inputs have, or of text;
+/// `one`, where each sample seen has one value, which is a list of one where other inputs have lists.
 pub const UNTYPED: &str = "packhorse.untyped";
 
 /// The metadata of a schema that names the table of a file, where files of the format may hold several.

@@ -28,12 +28,12 @@ pub(crate) struct Joining {
     pub(crate) shapes: Shapes,
     /// The element types that the recipe asks for: types that differ become these.
     pub(crate) casts: Casts,
-    /// The columns with arrays of any shape of the dataset that the samples are added to, by name.
+    /// The columns with arrays of any shape, and with lists, of the dataset that the samples are added to, by name.
     pub(crate) ragged: BTreeMap<String, Field>,
 }
 
 impl Joining {
-    /// A column of arrays of one shape, as arrays of any shape where those of the dataset are.
+    /// A column of arrays of one shape, or of one value, as arrays of any shape or lists where those of the dataset are.
     fn widened<'f>(&self, field: &'f Field) -> Cow<'f, Field> {
         let joined = self.ragged.get(field.name()).and_then(|known| join(field, known, Shapes::Ragged));
         let Some(joined) = joined else { return Cow::Borrowed(field) };
@@ -65,9 +65,10 @@ impl Joining {
     }
 }
 
-/// The columns of a schema that have arrays of any shape.
+/// The columns of a schema that have arrays of any shape, or lists.
 pub(crate) fn ragged(schema: &SchemaRef) -> BTreeMap<String, Field> {
-    let is_ragged = |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Ragged { .. }));
+    let is_ragged =
+        |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Ragged { .. } | FieldType::List { .. }));
     schema.fields().iter().filter(is_ragged).map(|field| (field.name().clone(), field.as_ref().clone())).collect()
 }
 
@@ -168,13 +169,40 @@ impl MergedColumns {
         self.columns
             .values()
             .map(move |column| column.field.clone().with_nullable(column.field.is_nullable() || column.count < samples))
-            .map(|field| if is_untyped(&field) { without(field, UNTYPED) } else { field })
+            .map(|field| if field.metadata().contains_key(UNTYPED) { without(field, UNTYPED) } else { field })
     }
 }
 
 /// Whether a field has lists that are all empty, of a type that nothing tells.
 pub(crate) fn is_untyped(field: &Field) -> bool {
-    field.metadata().contains_key(UNTYPED)
+    field.metadata().get(UNTYPED).is_some_and(|what| what == "lists")
+}
+
+/// The lists that hold the values of both, where each sample of one has one value, and samples of the other have lists.
+fn lists_of_ones(a: &Field, b: &Field) -> Option<FieldType> {
+    let is_one = |field: &Field| field.metadata().get(UNTYPED).is_some_and(|what| what == "one");
+    let (one, other) = match (is_one(a), is_one(b)) {
+        (true, false) => (a, b),
+        (false, true) => (b, a),
+        _ => return None,
+    };
+    let element = match FieldType::of(one).ok()? {
+        FieldType::Scalar(element) => element,
+        FieldType::Blob => DataType::BinaryView,
+        _ => return None,
+    };
+    match FieldType::of(other).ok()? {
+        FieldType::List { element: DataType::Utf8View, depth: 1 } if element == DataType::BinaryView => {
+            Some(FieldType::List { element: DataType::Utf8View, depth: 1 })
+        }
+        FieldType::List { element: listed, depth: 1 } if listed == element => {
+            Some(FieldType::List { element, depth: 1 })
+        }
+        FieldType::Tensor { element: listed, shape } if listed == element && shape.len() == 1 => {
+            Some(FieldType::List { element, depth: 1 })
+        }
+        _ => None,
+    }
 }
 
 fn are_lists(a: &Field, b: &Field) -> bool {
@@ -214,6 +242,9 @@ fn same_numpy(a: &Field, b: &Field) -> bool {
 /// A column that holds the values of both; `None` if they don't fit together.
 fn join(a: &Field, b: &Field, shapes: Shapes) -> Option<Field> {
     let nullable = a.is_nullable() || b.is_nullable();
+    if let Some(lists) = lists_of_ones(a, b) {
+        return Some(lists.field(a.name(), nullable));
+    }
     let (one, other) = (FieldType::of(a).ok()?, FieldType::of(b).ok()?);
     // The width of NumPy text does not matter.
     let text = one.element() == Some(&DataType::Utf8View) || one == FieldType::Text;

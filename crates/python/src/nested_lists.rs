@@ -22,7 +22,7 @@ pub(crate) struct NestedLists {
 }
 
 impl NestedLists {
-    /// Those of a type such as `list<list<float32>>`; `None` for another text, and for elements that are no numbers.
+    /// Those of a type such as `list<list<float32>>`; `None` for another text, and for other elements than numbers.
     pub(crate) fn declared(dtype: &str) -> Option<Self> {
         let (mut of, mut lengths) = (dtype, Vec::new());
         while let Some(inner) = of.strip_prefix("list<").and_then(|rest| rest.strip_suffix('>')) {

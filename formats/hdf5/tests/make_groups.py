@@ -37,7 +37,8 @@ def values(group):
         name = name.replace("/", ".")
         value = dataset[()]
         if h5py.check_string_dtype(dataset.dtype) is None and h5py.check_vlen_dtype(dataset.dtype) is not None:
-            found[name] = ("one" if h5py.check_vlen_dtype(dataset.dtype) == np.uint8 else "list", value)
+            of_bytes = h5py.check_vlen_dtype(dataset.dtype) == np.uint8
+            found[name] = (("pieces" if of_bytes else "lists") if dataset.ndim else ("one" if of_bytes else "list"), value)
         elif isinstance(value, np.ndarray) or isinstance(value, np.void):
             for name, value in members(np.asarray(value), name):
                 found[name] = ("array", value)
@@ -49,7 +50,9 @@ def values(group):
 
 
 def text(kind, value, ragged):
-    if kind == "list":
+    if kind == "lists":
+        return "[" + ",".join(text("list", v, ragged) for v in value) + "]"
+    if kind in ("list", "pieces"):
         return "[" + ",".join(hexed(v) for v in value) + "]"
     if kind == "array" and ragged:
         return str(list(np.shape(value))) + hexed(value)
@@ -99,6 +102,13 @@ def episodes(libver, name):
                 g["truth"], g["lengths"] = i % 2 == 0, np.arange(i)
             blob = g.create_dataset("jpg", (), h5py.vlen_dtype(np.uint8))
             blob[()] = np.arange(i, dtype="u1")
+            if i != 7:
+                frames = g.create_dataset("frames", (0 if i == 3 else steps,), h5py.vlen_dtype(np.uint8))
+                tracks = g.create_dataset("tracks", (i % 4,), h5py.vlen_dtype(np.float32))
+                for j in range(len(frames)):
+                    frames[j] = np.arange(i * j % 50, dtype="u1")
+                for j in range(i % 4):
+                    tracks[j] = np.arange(j * 2, dtype="f4") + i
             if i != 4:
                 g.create_dataset("hits", (), h5py.vlen_dtype(np.int32))[()] = np.arange(i % 6, dtype="i4")
     say(name, "/data/*")
@@ -276,7 +286,7 @@ def attributes(libver, name, many):
             hits = np.empty(1, object)
             hits[0] = np.arange(i % 3, dtype="i4")
             g.attrs.create("hits", hits, dtype=h5py.vlen_dtype(np.int32))
-            g.attrs["none"] = h5py.Empty("f4")
+            g.attrs["none"], g.attrs["ref"] = h5py.Empty("f4"), g.ref
             a |= {"limits.lo": np.int32(i), "limits.hi": np.array([1.0, i]), "pair.n": np.uint8(i), "pair.v": np.float32(0.5)}
             del a["pair"]
             kinds[i] = {key: np.asarray(value, object if key == "words" else None) for key, value in a.items()}
@@ -285,6 +295,7 @@ def attributes(libver, name, many):
         ragged = len({a[key].shape for a in kinds.values() if key in a}) > 1
         there = lambda value: (str(list(value.shape)) if ragged else "") + hexed(value)
         fields[key] = [there(a[key]) if key in a else "null" for a in kinds.values()]
+    fields["hits"] = ["[[" + ",".join(hexed(v) for v in np.arange(i % 3, dtype="i4")) + "]]" for i in range(9)]
     for chosen in ("*", "task,o*,limits", "!task"):
         wanted = dict(fields)
         if chosen != "*":
@@ -294,7 +305,7 @@ def attributes(libver, name, many):
         print(json.dumps({"file": name, "options": options, "error": "", "fields": wanted}))
     say(name, "/runs/*", error="no sample has the attribute nope", attributes="nope")
     say(name, "/runs/*", error="no sample has the attribute nope", attributes="zz*,!gone,nope")
-    say(name, "/runs/*", error="attribute hits of /runs/0 can't be read", attributes="hits")
+    say(name, "/runs/*", error="attribute ref of /runs/0 can't be read", attributes="ref")
 
 
 def around():

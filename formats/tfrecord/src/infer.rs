@@ -142,9 +142,14 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
         return Err(Error::unsupported(format!("feature {KEY}: must be one text in every record")));
     }
     let column = FeatureColumn::new(name, kind, !always, None)?;
-    // Lists without a value don't tell whether they hold text.
-    let is_untyped = (seen.list, seen.most) == ("bytes_list", 0) && name != KEY;
-    let untyped = is_untyped.then(|| (UNTYPED.to_owned(), "lists".to_owned()));
+    let untyped = match (seen.list, seen.most) {
+        _ if name == KEY => None,
+        // Nothing tells whether they hold text.
+        ("bytes_list", 0) => Some("lists"),
+        _ if one => Some("one"),
+        _ => None,
+    };
+    let untyped = untyped.map(|what| (UNTYPED.to_owned(), what.to_owned()));
     Ok(column.with_metadata(untyped.into_iter().collect()))
 }
 

@@ -4,7 +4,8 @@ use super::{assembled, places};
 use crate::merged_columns::{is_untyped, same_type, shown};
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, new_empty_array, new_null_array,
+    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StringViewArray, StructArray, UInt64Array,
+    new_empty_array, new_null_array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use packhorse_core::{Code, DataType, Error, Field, FieldType, Result, Rows, SchemaRef, numpy_type};
@@ -122,9 +123,33 @@ fn lists(fixed: &FixedSizeListArray, item: &Arc<Field>, nulls: Option<NullBuffer
     ListArray::try_new(item.clone(), offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Tensors as ragged arrays, or as lists; ragged arrays of one dimension as lists.
+/// Single values as lists of one.
+fn ones(column: &ArrayRef, item: &Arc<Field>) -> Result<ArrayRef> {
+    let nulls = column.logical_nulls();
+    let has = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let kept: UInt64Array = (0..column.len()).filter(|row| has(*row)).map(|row| row as u64).collect();
+    let bug = |error: arrow_schema::ArrowError| Error::bug(error.to_string());
+    let mut values = arrow_select::take::take(column, &kept, None).map_err(bug)?;
+    if let (DataType::Utf8View, Some(blobs)) = (item.data_type(), values.as_binary_view_opt()) {
+        let text = |blob| std::str::from_utf8(blob).map_err(|_| Error::content("is not UTF-8, and others are text"));
+        values =
+            Arc::new(blobs.iter().flatten().map(text).map(|text| text.map(Some)).collect::<Result<StringViewArray>>()?);
+    }
+    let offsets = OffsetBuffer::from_lengths((0..column.len()).map(|row| usize::from(has(row))));
+    Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, nulls).map_err(bug)?))
+}
+
+/// Tensors as ragged arrays, or as lists; ragged arrays of one dimension as lists; single values as lists of one.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || differ(found, wanted);
+    if let (Ok(FieldType::Scalar(_) | FieldType::Blob), DataType::List(item)) =
+        (FieldType::of(found), wanted.data_type())
+    {
+        let is_text = *column.data_type() == DataType::BinaryView && *item.data_type() == DataType::Utf8View;
+        if is_text || item.data_type() == column.data_type() {
+            return ones(column, item).map_err(|error| error.subject(wanted.name()).in_field(wanted.name()));
+        }
+    }
     if let (Some(parts), DataType::List(item)) = (column.as_struct_opt(), wanted.data_type())
         && let (FieldType::Ragged { rank: 1, .. }, Some(data)) = (FieldType::of(found)?, parts.columns().first())
     {

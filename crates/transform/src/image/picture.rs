@@ -109,21 +109,21 @@ impl Image {
         }
     }
 
-    /// The pictures of a column, also in lists. `key` is that of the sample of a value.
+    /// The pictures of a column, also in lists. `place` is the key of the sample of a value, and which of a list it is.
     fn column<'k>(
         &self,
         name: &str,
         column: &ArrayRef,
-        key: &dyn Fn(usize) -> &'k str,
+        place: &dyn Fn(usize) -> (&'k str, Option<usize>),
         counts: &mut Counts,
     ) -> Result<ArrayRef> {
         if let Some(blobs) = column.as_binary_view_opt() {
-            return self.blobs(name, blobs, key, counts);
+            return self.blobs(name, blobs, place, counts);
         }
         let Some(lists) = column.as_list_opt::<i32>() else {
             return match column.null_count() == column.len() {
                 true => Ok(Arc::clone(column)),
-                false => Err(too_long(name, (column.len() == 1).then(|| key(0)))),
+                false => Err(too_long(name, (column.len() == 1).then(|| place(0).0))),
             };
         };
         let (item, offsets, values, nulls) = lists.clone().into_parts();
@@ -131,8 +131,12 @@ impl Image {
         let offsets: Vec<i32> = offsets.iter().map(|end| end - first).collect();
         let end = offsets.last().map_or(0, |end| end.unsigned_abs() as usize);
         let values = values.slice(first.unsigned_abs() as usize, end);
-        let row_of = |at: usize| offsets.partition_point(|end| end.unsigned_abs() as usize <= at).saturating_sub(1);
-        let values = self.column(name, &values, &|at| key(row_of(at)), counts)?;
+        let in_list = |at: usize| {
+            let row = offsets.partition_point(|end| end.unsigned_abs() as usize <= at).saturating_sub(1);
+            let start = offsets.get(row).map_or(0, |start| start.unsigned_abs() as usize);
+            (place(row).0, Some(at - start))
+        };
+        let values = self.column(name, &values, &in_list, counts)?;
         let lists = ListArray::try_new(item, OffsetBuffer::new(offsets.into()), values, nulls);
         Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
     }
@@ -141,13 +145,18 @@ impl Image {
         &self,
         name: &str,
         blobs: &BinaryViewArray,
-        key: &dyn Fn(usize) -> &'k str,
+        place: &dyn Fn(usize) -> (&'k str, Option<usize>),
         counts: &mut Counts,
     ) -> Result<ArrayRef> {
         let mut changed = Vec::new();
         for (row, blob) in blobs.iter().enumerate() {
             let Some(bytes) = blob else { continue };
-            let new = self.transform(name, bytes, counts).map_err(|error| concerns(error, name).in_sample(key(row)))?;
+            let named = |error: Error| {
+                let (key, at) = place(row);
+                let subject = at.map_or(name.to_owned(), |at| format!("picture {at} of {name}"));
+                error.subject(subject).in_field(name).in_sample(key)
+            };
+            let new = self.transform(name, bytes, counts).map_err(named)?;
             changed.extend(new.map(|new| (row, new)));
         }
         Ok(Arc::new(column::replace(blobs, changed)?))
@@ -171,11 +180,6 @@ fn count(counts: &mut Counts, what: &str) {
         Some(count) => *count += 1,
         None => drop(counts.insert(what.to_owned(), 1)),
     }
-}
-
-/// Prefixes the error with the field.
-fn concerns(error: Error, field: &str) -> Error {
-    error.subject(field).in_field(field)
 }
 
 /// Whether a column holds images, also several a sample, in lists.
@@ -294,7 +298,7 @@ impl Transform for Image {
         let taken = |field: &Field| is_picture(field) && !self.options.leave.contains(field.name());
         let keys = key_column(&rows)?;
         for (field, column) in schema.fields().iter().zip(&mut columns).filter(|(field, _)| taken(field)) {
-            *column = self.column(field.name(), column, &|row| keys.value(row), counts)?;
+            *column = self.column(field.name(), column, &|row| (keys.value(row), None), counts)?;
         }
         if schema.fields().iter().any(|field| self.is_converted(field.name())) {
             let fields = schema.fields().iter().zip(&columns);

@@ -6,7 +6,7 @@ use super::description::{Described, describe};
 use super::file::H5File;
 use super::foreign::reader;
 use super::global_heap::GlobalHeap;
-use super::group_walk::{GroupField, GroupSample, GroupSamples, GroupValue, TypeOptions, whole_leaves};
+use super::group_walk::{GroupField, GroupSample, GroupSamples, GroupValue, TypeOptions, of_values, whole_leaves};
 use super::nested::{fixed_list, list, offsets_of, with_nulls};
 use super::object_header::ObjectHeader;
 use super::values::Last;
@@ -275,7 +275,7 @@ impl GroupTable<'_> {
             let (kind, numpy) = made.clone().map_err(|_| changed())?;
             let shape = leaf.dims.get(1..).unwrap_or_default().to_vec();
             let Some(heap) = heaps.get_mut(value.field as usize) else { continue };
-            let mut reader = reader(path, leaf, (kind, numpy), dataset.clone());
+            let mut reader = reader(path, leaf, (of_values(leaf, kind), numpy), dataset.clone());
             if let Some(member) = &mut reader.member {
                 member.last = Arc::clone(&last);
             }
@@ -314,6 +314,9 @@ fn column(of: &Field, kind: &FieldType, values: Vec<Option<Value>>) -> Result<Ar
     let rank = match kind {
         FieldType::Tensor { .. } => return fixed_list(of.data_type(), flat, count, nulls),
         FieldType::Ragged { rank, .. } => *rank,
+        FieldType::List { .. } if flat.data_type() != of.data_type() => {
+            return list(of.data_type(), offsets_of(arrays.iter().map(|array| array.len()))?, flat, nulls);
+        }
         _ => return with_nulls(flat, nulls),
     };
     let DataType::Struct(fields) = of.data_type() else { return Err(Error::bug("not a ragged column")) };
@@ -341,6 +344,10 @@ fn absent(of: &Field, kind: &FieldType) -> Result<ArrayRef> {
         FieldType::Text => (DataType::Utf8View, 1),
         FieldType::Tensor { element, shape } => (element.clone(), shape.iter().product()),
         FieldType::Ragged { element, .. } => return Ok(new_empty_array(element)),
+        FieldType::List { element, depth } if *depth > 1 || *element == DataType::BinaryView => {
+            let DataType::List(item) = of.data_type() else { return Err(Error::bug("not a list column")) };
+            return Ok(new_empty_array(item.data_type()));
+        }
         FieldType::Blob | FieldType::List { .. } => return Ok(arrow_array::new_null_array(of.data_type(), 1)),
     };
     match element_width(&element) {

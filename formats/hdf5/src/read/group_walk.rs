@@ -14,7 +14,9 @@ use super::netcdf::dimension;
 use super::object_header::ObjectHeader;
 use super::path_globs::{PathGlobs, field_name};
 use crate::datatype::Datatype;
-use packhorse_core::{Error, Field, FieldType, Kind, NUMPY, Omission, Result, common_number, some_of, with_metadata};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, Kind, NUMPY, Omission, Result, common_number, some_of, with_metadata,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -410,7 +412,12 @@ pub(crate) fn whole_leaves(
     let datatype = if options.pytables { &datatype.clone().of_pytables() } else { datatype };
     let dims: Vec<u64> = std::iter::once(&1).chain(dims).copied().collect();
     let made = |leaf: LeafMember| {
-        let made = field_type(&leaf.datatype, &leaf.dims).map(|made| match (&leaf.datatype, options.text, &made.0) {
+        let made = match (&leaf.datatype, &leaf.dims[..]) {
+            // Frames, each of its own length.
+            (Datatype::Vlen { .. }, [_, _]) => field_type(&leaf.datatype, &[1]).and_then(listed),
+            _ => field_type(&leaf.datatype, &leaf.dims),
+        };
+        let made = made.map(|made| match (&leaf.datatype, options.text, &made.0) {
             // One of a sample has a length of its own.
             (Datatype::Opaque { numpy: None, .. }, _, FieldType::Scalar(_)) => (FieldType::Blob, None),
             (_, FixedText::Bytes, _) => FixedText::Blob.of(&leaf, made),
@@ -419,6 +426,24 @@ pub(crate) fn whole_leaves(
         (leaf, made)
     };
     leaves(datatype, &dims).into_iter().map(made).collect()
+}
+
+/// The type of a list of values of this type.
+fn listed((kind, numpy): Made) -> Result<Made, String> {
+    match kind {
+        FieldType::Blob => Ok((FieldType::List { element: DataType::BinaryView, depth: 1 }, numpy)),
+        FieldType::List { element, depth } => Ok((FieldType::List { element, depth: depth + 1 }, numpy)),
+        other => Err(format!("lists of {other}")),
+    }
+}
+
+/// The type of the values of a list that is the value of a whole dataset; other types are those of the values.
+pub(crate) fn of_values(leaf: &LeafMember, kind: FieldType) -> FieldType {
+    match kind {
+        FieldType::List { element: DataType::BinaryView, .. } => FieldType::Blob,
+        FieldType::List { element, depth } if leaf.dims.len() == 2 => FieldType::List { element, depth: depth - 1 },
+        other => other,
+    }
 }
 
 fn sort_fields(made: &mut GroupSamples) {

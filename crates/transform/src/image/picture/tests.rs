@@ -185,6 +185,7 @@ fn pictures_in_lists_are_resized_and_their_errors_name_the_sample() {
     for rows in [bad.clone(), bad.slice(1, 2)] {
         let error = resize("10").apply(rows).unwrap_err();
         assert_eq!((error.sample(), error.field()), (Some("a/2"), Some("images")));
+        assert!(error.message().starts_with("picture 1 of images is a web page"), "{error}");
     }
 }
 
