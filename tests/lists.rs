@@ -173,6 +173,8 @@ fn several_pictures_a_sample_are_decoded_and_a_bad_one_is_named() {
         assert_eq!((several.len(), offsets), (6 * 20 * 30 * 3, vec![0, 3, 3, 4, 6]));
         assert!(several == single && several.iter().any(|pixel| *pixel > 99));
     }
+    let second = packhorse(&["cat", text(&dir.path().join("several-hdf5")), "s3.images.1"]).0.output().unwrap();
+    assert!(second.status.success() && second.stdout == photos[5], "{}", String::from_utf8_lossy(&second.stderr));
     let keeps = [FieldOptions::new("images", FieldKind::Picture(View::default()))];
     let error = batches(&dir.path().join("several-hdf5"), &keeps, Shuffle::Sequential).unwrap_err();
     assert!(error.to_string().contains("give a view of one size"), "{error}");

@@ -38,7 +38,7 @@ pub(crate) struct Cat {
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
-    /// The member, KEY.FIELD
+    /// The member, KEY.FIELD; of a list of bytes KEY.FIELD.NUMBER
     pub(crate) member: String,
 
     #[command(flatten)]

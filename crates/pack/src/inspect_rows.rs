@@ -2,9 +2,11 @@
 
 use crate::inspect::shard;
 use crate::merged_columns::shown;
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{
-    Context, Error, FieldType, KEY, Limits, Options, Registry, Result, Rows, Sample, Store, Table, TableInfo,
+    Context, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Sample, Store, Table,
+    TableInfo,
 };
 use std::io::Write;
 use std::ops::Range;
@@ -66,12 +68,13 @@ pub(crate) fn cat_of(
     out: &mut dyn Write,
 ) -> Result<bool> {
     let info = table.info()?;
-    let named = |f: &&Arc<packhorse_core::Field>| {
+    let named = |f: &&Arc<Field>| {
         name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY && has(f.name())
     };
     let field = info.schema.fields().iter().filter(named).max_by_key(|f| f.name().len());
-    let Some(field) = field else { return Ok(false) };
-    let key = name.get(..name.len() - field.name().len() - 1).unwrap_or_default();
+    let of_list = || info.schema.fields().iter().filter(|f| has(f.name())).find_map(|f| of_list(f, name));
+    let whole = field.and_then(|field| Some((&**field, name.get(..name.len() - field.name().len() - 1)?, None)));
+    let Some((field, key, at)) = whole.or_else(of_list) else { return Ok(false) };
     let keyed = info.schema.column_with_name(KEY).is_some();
     let number = if keyed { Some(items.start) } else { key.parse::<u64>().ok().filter(|at| items.contains(at)) };
     let Some(first) = number else { return Ok(false) };
@@ -81,7 +84,10 @@ pub(crate) fn cat_of(
         let found = (0..rows.num_rows()).find(|row| !keyed || key_of(&rows, *row) == Some(key));
         if let Some(row) = found {
             let value = rows.slice(row, 1);
-            return write(registry, &value, field, out).map(|()| true);
+            return match at {
+                None => write(registry, &value, field, out).map(|()| true),
+                Some(at) => write_piece(&value, field, at, out),
+            };
         }
     }
     Ok(false)
@@ -91,13 +97,26 @@ pub(crate) fn key_of(rows: &Rows, row: usize) -> Option<&str> {
     Sample::new(rows, row)?.key().ok()
 }
 
+/// The key, and which value of the list `field` of bytes is meant by `name`: `KEY.images.0`, or `KEY.images.0.jpg` of the field `images.jpg`.
+fn of_list<'n>(field: &'n Field, name: &'n str) -> Option<(&'n Field, &'n str, Option<usize>)> {
+    let FieldType::List { element: DataType::BinaryView, depth: 1 } = FieldType::of(field).ok()? else { return None };
+    let (stem, extension) = field.name().rsplit_once('.').unwrap_or((field.name(), ""));
+    let rest = if extension.is_empty() { name } else { name.strip_suffix(extension)?.strip_suffix('.')? };
+    let (rest, number) = rest.rsplit_once('.')?;
+    Some((field, rest.strip_suffix(stem)?.strip_suffix('.')?, Some(number.parse().ok()?)))
+}
+
+/// Writes value `at` of the list of bytes `field` of the one row of `rows`. Returns whether there is one.
+fn write_piece(rows: &Rows, field: &Field, at: usize, out: &mut dyn Write) -> Result<bool> {
+    let lists = rows.column_by_name(field.name()).and_then(|column| column.as_list_opt::<i32>());
+    let pieces = lists.filter(|lists| lists.is_valid(0)).map(|lists| lists.value(0));
+    let pieces = pieces.as_ref().and_then(|pieces| pieces.as_binary_view_opt());
+    let Some(pieces) = pieces.filter(|pieces| at < pieces.len()) else { return Ok(false) };
+    out.write_all(pieces.value(at)).and_then(|()| out.flush()).context("write").map(|()| true)
+}
+
 /// Writes the value of `field` of the one row of `rows`.
-pub(crate) fn write(
-    registry: &Registry,
-    rows: &Rows,
-    field: &packhorse_core::Field,
-    out: &mut dyn Write,
-) -> Result<()> {
+pub(crate) fn write(registry: &Registry, rows: &Rows, field: &Field, out: &mut dyn Write) -> Result<()> {
     let column: &ArrayRef = rows.column_by_name(field.name()).ok_or_else(|| Error::bug("a column is gone"))?;
     if column.is_null(0) {
         return Ok(());
@@ -113,5 +132,15 @@ pub(crate) fn write(
             return out.write_all(bytes.value(0)).and_then(|()| out.flush()).context("write");
         }
     }
-    Err(Error::unsupported(format!("field {} ({}) can't be written as a file", field.name(), shown(field))))
+    let error = Error::unsupported(format!("field {} ({}) can't be written as a file", field.name(), shown(field)));
+    Err(match FieldType::of(field)? {
+        FieldType::List { element: DataType::BinaryView, depth: 1 } => {
+            let (stem, extension) = field
+                .name()
+                .rsplit_once('.')
+                .map_or((&**field.name(), String::new()), |(stem, extension)| (stem, format!(".{extension}")));
+            error.hint(format!("KEY.{stem}.0{extension} is its first value"))
+        }
+        _ => error,
+    })
 }
