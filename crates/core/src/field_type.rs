@@ -140,6 +140,12 @@ impl FieldType {
         }
     }
 
+    /// Whether samples hold bytes of any length, one or several.
+    pub fn holds_blobs(&self) -> bool {
+        use DataType::{Binary, BinaryView, LargeBinary};
+        matches!(self, FieldType::Blob | FieldType::List { element: BinaryView | Binary | LargeBinary, .. })
+    }
+
     /// The type of an element; `None` for blobs and text.
     pub fn element(&self) -> Option<&DataType> {
         match self {

@@ -40,7 +40,7 @@ impl GroupLimit {
 
     /// The same with `bytes` of rows without blobs.
     fn sized<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>, bytes: u64) -> Self {
-        let blobs = kinds.into_iter().any(|kind| matches!(kind, FieldType::Blob));
+        let blobs = kinds.into_iter().any(FieldType::holds_blobs);
         let piece = if blobs { BLOBS } else { PIECE };
         match (rows, blobs) {
             (Some(rows), _) => Self { rows, bytes: MOST, piece, sample: SAMPLE },

@@ -1,13 +1,13 @@
 //! The encoding of each column.
 //!
-//! * Encoded images: plain, uncompressed, without statistics; pages of 64 KiB, so that one image can be read alone.
+//! * Encoded images, also in lists: plain, uncompressed, without statistics; pages of 64 KiB, so that one image can be read alone.
 //! * Other blobs: compressed, without dictionary and statistics, pages of 64 KiB too.
 //! * Floats of 32 and 64 bits: byte stream split, compressed. Everything else: a dictionary if it helps, compressed.
 //! * Every column has an offset index and, with statistics, a column index; the key has a Bloom filter.
 
 use crate::options::ParquetOptions;
 use crate::stored_schema::{BYTES, StoredSchema, image_parts};
-use packhorse_core::{DataType, FieldType, KEY};
+use packhorse_core::{DataType, Field, KEY};
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
@@ -29,14 +29,9 @@ pub(crate) fn properties(options: &ParquetOptions, stored: &StoredSchema, notes:
         .set_key_value_metadata(Some(notes));
     for (kind, field) in stored.fields() {
         let name = field.name().as_str();
-        builder = match kind {
-            FieldType::Blob if image_parts(field).is_some() => {
-                // The text "x.bytes" would give a path of a single part, which matches nothing.
-                let path = ColumnPath::new(vec![name.to_owned(), BYTES.to_owned()]);
-                blobs(builder, path.clone()).set_column_compression(path, Compression::UNCOMPRESSED)
-            }
-            FieldType::Blob => blobs(builder, ColumnPath::new(vec![name.to_owned()])),
-            _ => floats(builder, &mut vec![name.to_owned()], field.data_type()),
+        builder = match kind.holds_blobs() {
+            true => blobs(builder, field),
+            false => floats(builder, &mut vec![name.to_owned()], field.data_type()),
         };
         if name == KEY {
             let path = ColumnPath::new(vec![name.to_owned()]);
@@ -48,12 +43,23 @@ pub(crate) fn properties(options: &ParquetOptions, stored: &StoredSchema, notes:
     builder.build()
 }
 
-fn blobs(builder: WriterPropertiesBuilder, path: ColumnPath) -> WriterPropertiesBuilder {
-    builder
+/// Blobs of a field, also in lists; those of pictures are compressed already.
+fn blobs(builder: WriterPropertiesBuilder, field: &Field) -> WriterPropertiesBuilder {
+    // A text such as "x.bytes" would give a path of a single part, which matches nothing.
+    let (mut path, mut inside) = (vec![field.name().clone()], field);
+    while let DataType::List(item) = inside.data_type() {
+        path.extend(["list".to_owned(), item.name().clone()]);
+        inside = item;
+    }
+    let is_picture = image_parts(inside).is_some();
+    path.extend(is_picture.then(|| BYTES.to_owned()));
+    let path = ColumnPath::new(path);
+    let builder = builder
         .set_column_dictionary_enabled(path.clone(), false)
         .set_column_statistics_enabled(path.clone(), EnabledStatistics::None)
         .set_column_encoding(path.clone(), Encoding::PLAIN)
-        .set_column_data_page_size_limit(path, BLOB_PAGE)
+        .set_column_data_page_size_limit(path.clone(), BLOB_PAGE);
+    if is_picture { builder.set_column_compression(path, Compression::UNCOMPRESSED) } else { builder }
 }
 
 /// Sets the encoding of floats in the column of this type at `path`.

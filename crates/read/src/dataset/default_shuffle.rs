@@ -49,8 +49,9 @@ pub(super) fn numbers(schema: &Schema) -> (u64, bool) {
                 shape.iter().fold(width(&element), |bytes, size| bytes.saturating_mul(*size as u64))
             }
             // Blobs are compressed themselves.
-            Ok(FieldType::Blob) | Err(_) => 0,
-            Ok(FieldType::Text | FieldType::Ragged { .. } | FieldType::List { .. }) => {
+            Err(_) => 0,
+            Ok(kind) if kind.holds_blobs() => 0,
+            Ok(FieldType::Blob | FieldType::Text | FieldType::Ragged { .. } | FieldType::List { .. }) => {
                 expands = true;
                 0
             }

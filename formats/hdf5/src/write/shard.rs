@@ -169,7 +169,7 @@ impl Hdf5Sink {
 fn primary(schema: &SchemaRef, options: &SinkOptions) -> Option<usize> {
     let size = |field: &Field| match FieldType::of(field) {
         Ok(kind) if !is_plain(&kind, options) => None,
-        Ok(FieldType::Blob) => Some(usize::MAX),
+        Ok(kind) if kind.holds_blobs() => Some(usize::MAX),
         Ok(FieldType::Tensor { element, shape }) => {
             Some(shape.iter().fold(element_width(&element)?, |size, dim| size.saturating_mul(*dim)))
         }
