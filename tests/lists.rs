@@ -221,6 +221,23 @@ fn single_values_are_lists_where_other_records_have_lists() {
             assert!(shown.contains(value), "{name}: no {value} in {shown}");
         }
     }
+    // Text by chance, single text, and bytes.
+    let mixed = dir.path().join("mixed");
+    fs::create_dir(&mixed).unwrap();
+    fs::rename(&a, mixed.join("a.tfrecord")).unwrap();
+    fs::rename(&b, mixed.join("b.tfrecord")).unwrap();
+    let photos = [vec![0xff, 0xd8], vec![0xfe], vec![0]];
+    let frames = dir.path().join("frames");
+    let renamed = ["--field", "images=tags"];
+    assert_eq!(pack(&table(&[&photos[..2], &photos[2..]], dir.path()), "tfrecord", &frames, &renamed).code(), 0);
+    fs::copy(frames.join("shard-000000.tfrecord"), mixed.join("c.tfrecord")).unwrap();
+    let out = dir.path().join("bytes");
+    let ended = pack(&mixed, "parquet", &out, &["--fill-missing"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    for value in ["tags: [1 B] blob[1]", "tags: [1 B, 1 B] blob[2]", "tags: [2 B, 1 B] blob[2]"] {
+        assert!(shown(&out).contains(value), "no {value} in {}", shown(&out));
+    }
+    let a = mixed.join("a.tfrecord");
     // Alone they are single values.
     let alone = dir.path().join("alone");
     assert_eq!(pack(&a, "parquet", &alone, &[]).code(), 0);

@@ -40,7 +40,8 @@ pub const ENCODING: &str = "packhorse.encoding";
 /// `{"_type": "Image"}` or the names of a `ClassLabel`.
 pub const HUGGINGFACE: &str = "packhorse.huggingface";
 /// Metadata of a field whose type its values do not tell: `lists`, which are all empty, of the elements that other inputs have, or of text;
-/// `one`, where each sample seen has one value, which is a list of one where other inputs have lists.
+/// `one`, where each sample seen has one value, which is a list of one where other inputs have lists; `text`, lists of bytes that happen to
+/// be UTF-8.
 pub const UNTYPED: &str = "packhorse.untyped";
 
 /// The metadata of a schema that names the table of a file, where files of the format may hold several.

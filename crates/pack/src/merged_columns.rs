@@ -178,31 +178,39 @@ pub(crate) fn is_untyped(field: &Field) -> bool {
     field.metadata().get(UNTYPED).is_some_and(|what| what == "lists")
 }
 
-/// The lists that hold the values of both, where each sample of one has one value, and samples of the other have lists.
-fn lists_of_ones(a: &Field, b: &Field) -> Option<FieldType> {
-    let is_one = |field: &Field| field.metadata().get(UNTYPED).is_some_and(|what| what == "one");
-    let (one, other) = match (is_one(a), is_one(b)) {
-        (true, false) => (a, b),
-        (false, true) => (b, a),
+/// A column for the values of both, where the type of one is only what its values looked like: single values are lists of one where the
+/// other has lists, and lists of text are lists of bytes where the other has those.
+fn join_seen(a: &Field, b: &Field) -> Option<Field> {
+    let looked = |field: &Field| field.metadata().get(UNTYPED).filter(|what| *what != "lists").cloned();
+    let (seen, other, what) = match (looked(a), looked(b)) {
+        (Some(what), None) => (a, b, what),
+        (None, Some(what)) => (b, a, what),
+        (Some(what), Some(_)) if what == "one" => (a, b, what),
+        (Some(_), Some(what)) => (b, a, what),
+        (None, None) => return None,
+    };
+    let (held, kind) = (FieldType::of(seen).ok()?, FieldType::of(other).ok()?);
+    let blobs = || FieldType::List { element: DataType::BinaryView, depth: 1 };
+    let joined = match (what.as_str(), &held, &kind) {
+        ("text", _, kind) if *kind == blobs() => blobs(),
+        ("one", FieldType::Blob, FieldType::List { element: DataType::Utf8View, depth: 1 }) => kind,
+        ("one", FieldType::Blob, kind) if *kind == blobs() => blobs(),
+        ("one", FieldType::Scalar(element), FieldType::List { element: listed, depth: 1 }) if element == listed => kind,
+        ("one", FieldType::Scalar(element), FieldType::Tensor { element: listed, shape })
+            if element == listed && shape.len() == 1 =>
+        {
+            FieldType::List { element: element.clone(), depth: 1 }
+        }
         _ => return None,
     };
-    let element = match FieldType::of(one).ok()? {
-        FieldType::Scalar(element) => element,
-        FieldType::Blob => DataType::BinaryView,
-        _ => return None,
-    };
-    match FieldType::of(other).ok()? {
-        FieldType::List { element: DataType::Utf8View, depth: 1 } if element == DataType::BinaryView => {
-            Some(FieldType::List { element: DataType::Utf8View, depth: 1 })
-        }
-        FieldType::List { element: listed, depth: 1 } if listed == element => {
-            Some(FieldType::List { element, depth: 1 })
-        }
-        FieldType::Tensor { element: listed, shape } if listed == element && shape.len() == 1 => {
-            Some(FieldType::List { element, depth: 1 })
-        }
-        _ => None,
-    }
+    let field = joined.field(a.name(), a.is_nullable() || b.is_nullable());
+    // Lists of text may still turn out to be of bytes.
+    let is_text = joined.element() == Some(&DataType::Utf8View);
+    Some(
+        looked(other)
+            .filter(|what| is_text && what == "text")
+            .map_or(field.clone(), |what| with_metadata(field, UNTYPED, &what)),
+    )
 }
 
 fn are_lists(a: &Field, b: &Field) -> bool {
@@ -242,8 +250,8 @@ fn same_numpy(a: &Field, b: &Field) -> bool {
 /// A column that holds the values of both; `None` if they don't fit together.
 fn join(a: &Field, b: &Field, shapes: Shapes) -> Option<Field> {
     let nullable = a.is_nullable() || b.is_nullable();
-    if let Some(lists) = lists_of_ones(a, b) {
-        return Some(lists.field(a.name(), nullable));
+    if let Some(joined) = join_seen(a, b) {
+        return Some(joined);
     }
     let (one, other) = (FieldType::of(a).ok()?, FieldType::of(b).ok()?);
     // The width of NumPy text does not matter.

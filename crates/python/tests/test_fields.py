@@ -1235,6 +1235,33 @@ def test_several_pictures_a_sample(tmp_path, to):
         many.batch([0], {"image": packhorse.Image("images")})
 
 
+def test_several_pictures_a_sample_in_torch(tmp_path):
+    """Pictures of lists, also of lists in lists, are tensors, and bytes are bytes."""
+    torch = pytest.importorskip("torch")
+    files = [encoded(picture(number)) for number in range(3)]
+    table = pa.table({"deep": [[files[:1], files[1:]], []], "flat": [files[:2], files[2:]]})
+    pa.parquet.write_table(table, tmp_path / "table.parquet")
+    fields = {name: packhorse.Image(name, (8, 8)) for name in ("deep", "flat")}
+    dataset = packhorse.open(tmp_path / "table.parquet")
+    rows = next(iter(dataset.loader(2, fields=fields, shuffle="sequential").torch()))
+    assert [tuple(part.shape) for part in rows["deep"][0]] == [(1, 8, 8, 3), (2, 8, 8, 3)] and rows["deep"][1] == []
+    assert [tuple(row.shape) for row in rows["flat"]] == [(2, 8, 8, 3), (1, 8, 8, 3)]
+    assert torch.equal(rows["deep"][0][1][0], rows["flat"][0][1])
+    for kind in (packhorse.Auto, packhorse.Ragged, packhorse.Bytes):
+        assert next(iter(dataset.loader(2, fields={"x": kind("flat")}, shuffle="sequential").torch()))["x"] == [files[:2], files[2:]]
+
+
+def test_too_many_pictures_are_left_out(tmp_path):
+    """A sample whose pixels would fill the memory is an error of that sample."""
+    one = encoded(picture(1))
+    pa.parquet.write_table(pa.table({"x": [[one], [one] * 20_000, [one]]}), tmp_path / "table.parquet")
+    dataset, fields = packhorse.open(tmp_path / "table.parquet"), {"x": packhorse.Image("x", 224)}
+    with pytest.raises(packhorse.LimitError, match="20000 pictures"):
+        dataset.batch([0, 1], fields)
+    batches = list(dataset.loader(3, fields=fields, on_error="skip", remainder="uneven", shuffle="sequential"))
+    assert [len(row) for batch in batches for row in batch["x"]] == [1, 1]
+
+
 @pytest.mark.parametrize("to", ["parquet", "hdf5", "tfrecord"])
 def test_programs_write_lists_in_lists(tmp_path, to):
     """Lists of any lengths, also samples that another dataset gave."""

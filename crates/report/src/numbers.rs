@@ -2,8 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, ArrayRef, PrimitiveArray, downcast_primitive_array};
-use packhorse_core::{DataType, FieldType};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, PrimitiveArray, downcast_primitive_array};
+use packhorse_core::{DataType, FieldType, value_bytes};
 
 /// The numbers in row `row` of a column: one of a scalar, the first of an array in C order, up to `most`. `None` for other
 /// columns; of a jagged list the values of its first list.
@@ -12,7 +12,7 @@ pub(crate) fn numbers(kind: &FieldType, column: &ArrayRef, row: usize, most: usi
 }
 
 /// Gives `each` all bytes of the elements in row `row`, and the lengths of lists; returns how many bytes the elements have.
-/// `None` for columns of bytes, and of types that are not numbers.
+/// `None` for columns of bytes, and of other types.
 pub(crate) fn content(kind: &FieldType, column: &ArrayRef, row: usize, each: &mut dyn FnMut(&[u8])) -> Option<u64> {
     bytes(&elements(kind, column, row)?, each)
 }
@@ -46,8 +46,21 @@ fn bytes(array: &ArrayRef, each: &mut dyn FnMut(&[u8])) -> Option<u64> {
         DataType::List(_) | DataType::LargeList(_) => {
             (0..array.len()).map(|at| bytes(&list(array, at)?, each)).sum()
         },
+        DataType::BinaryView | DataType::Utf8View => {
+            let values = (0..array.len()).map(|at| value_bytes(array, at).unwrap_or_default());
+            Some(values.map(|value| {
+                each(&(value.len() as u64).to_le_bytes());
+                each(value);
+                value.len() as u64
+            }).sum())
+        },
         _ => None
     )
+}
+
+/// The blobs in row `row` of a column of lists of them.
+pub(crate) fn blobs(kind: &FieldType, column: &ArrayRef, row: usize) -> Option<BinaryViewArray> {
+    elements(kind, column, row)?.as_binary_view_opt().cloned()
 }
 
 /// The number of elements in row `row` of a column of ragged arrays or lists.

@@ -2,7 +2,7 @@
 
 use crate::Card;
 use crate::histogram::Measure;
-use crate::numbers::{content as contents, length, numbers};
+use crate::numbers::{blobs, content as contents, length, numbers};
 use crate::sample_cards::{SampleCards, is_picture};
 use arrow_array::Array;
 use packhorse_core::{Cancel, Error, FieldType, KEY, Limits, Result, Rows, Sample, rows_bytes};
@@ -151,6 +151,9 @@ impl Survey {
                 content.update(part);
             });
             bytes += hashed.unwrap_or(0);
+            for value in blobs(&kind, column, row).iter().flatten().flatten() {
+                self.blob(name, value, &sample, decoder);
+            }
             if hashed.is_none() {
                 // Of such types doubles are not known.
                 content.update(&place.0.to_le_bytes()).update(&place.1.to_le_bytes());

@@ -9,7 +9,8 @@
 //!
 //! `kind` is `blob`, `text`, `scalar`, `tensor` (with `shape`), `ragged` (with `rank`) or `list` (with `depth`);
 //! `list` is its [`ListKind`](crate::layout::ListKind); `metadata` is that of the column, such as its NumPy type; `tf`
-//! is the argument for `tf.io.parse_example`, for human readers. `records` and `bytes` describe the file beside it.
+//! is the argument for `tf.io.parse_example`, for human readers. `steps` is true for a feature list of a `SequenceExample`, and never
+//! written. `records` and `bytes` describe the file beside it.
 
 use crate::element;
 use crate::layout::{FeatureColumn, FeatureLayout, ListKind};
@@ -144,9 +145,11 @@ fn decode_column(value: &Value) -> Result<FeatureColumn> {
         let strings = value.get("metadata").and_then(Value::as_object).into_iter().flatten();
         let metadata: Option<BTreeMap<String, String>> =
             strings.map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-        Some((kind, value.get("nullable")?.as_bool()?, carrier, metadata?))
+        let steps = value.get("steps").is_some_and(|steps| steps == true)
+            && matches!(kind, FieldType::List { depth: 1 | 2, .. });
+        Some((kind, value.get("nullable")?.as_bool()?, (carrier, steps), metadata?))
     };
-    let (kind, nullable, carrier, metadata) =
+    let (kind, nullable, (carrier, steps), metadata) =
         parse().ok_or_else(|| Error::content(format!("field {name} is of no type that this version knows")))?;
     if name == packhorse_core::KEY && (kind != FieldType::Text || nullable) {
         return Err(Error::content(format!("field {name} must be text and never null")));
@@ -154,7 +157,8 @@ fn decode_column(value: &Value) -> Result<FeatureColumn> {
     if metadata.keys().any(|key| key.starts_with("ARROW:extension:")) {
         return Err(Error::content(format!("field {name} has metadata that repeats its kind")));
     }
-    Ok(FeatureColumn::new(name, kind, nullable, Some(carrier))?.with_metadata(metadata))
+    let column = FeatureColumn::new(name, kind, nullable, Some(carrier))?.with_metadata(metadata);
+    Ok(FeatureColumn { steps, ..column })
 }
 
 #[cfg(test)]

@@ -64,7 +64,9 @@ impl Data {
         let len = u32::try_from(value.len()).map_err(bug)?;
         match self {
             Data::Blobs(views) => views.try_append_view(0, offset, len).map_err(bug),
-            Data::Texts(views) => views.try_append_view(0, offset, len).map_err(|_| Error::content("is not UTF-8")),
+            Data::Texts(views) => {
+                views.try_append_view(0, offset, len).map_err(|_| Error::content(format!("is not UTF-8; {REMEDY}")))
+            }
             Data::Fixed(..) => Err(Error::bug("fixed-width elements are not views")),
         }
     }
@@ -118,10 +120,10 @@ impl<'a> FeatureBuilder<'a> {
                 return Err(Error::content(format!("is a feature list, and a feature in other records; {REMEDY}")));
             }
         };
-        let mut lists = Vec::with_capacity(parts.len());
-        for part in parts {
-            lists.push(if let Some(FeatureValue::One(list)) = part { Some(*list) } else { None });
-        }
+        let lists: Vec<Option<List<'_>>> = parts
+            .iter()
+            .map(|part| if let Some(FeatureValue::One(list)) = part { Some(*list) } else { None })
+            .collect();
         let before = self.count;
         self.values(main, bytes)?;
         let count = self.count - before;

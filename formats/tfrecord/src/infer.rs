@@ -146,6 +146,7 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
         _ if name == KEY => None,
         // Nothing tells whether they hold text.
         ("bytes_list", 0) => Some("lists"),
+        ("bytes_list", _) if !one && !lacks_some && seen.text => Some("text"),
         _ if one => Some("one"),
         _ => None,
     };
@@ -162,7 +163,9 @@ fn steps(name: &str, seen: &FeatureStats, always: bool) -> Result<FeatureColumn>
         _ => DataType::Int64,
     };
     let depth = if (seen.fewest, seen.most) == (1, 1) { 1 } else { 2 };
-    Ok(FeatureColumn { steps: true, ..FeatureColumn::new(name, FieldType::List { element, depth }, !always, None)? })
+    let untyped = (element == DataType::Utf8View && depth == 1).then(|| (UNTYPED.to_owned(), "text".to_owned()));
+    let column = FeatureColumn::new(name, FieldType::List { element, depth }, !always, None)?;
+    Ok(FeatureColumn { steps: true, ..column.with_metadata(untyped.into_iter().collect()) })
 }
 
 fn numbers(element: DataType, seen: &FeatureStats) -> FieldType {

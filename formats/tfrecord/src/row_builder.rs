@@ -1,6 +1,6 @@
 //! Builds the rows of a block, record by record.
 
-use crate::example::{FeatureValue, each_feature};
+use crate::example::{FeatureValue, each_feature, each_step};
 use crate::feature_builder::{FeatureBuilder, REMEDY, bug};
 use crate::layout::FeatureLayout;
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -38,6 +38,17 @@ impl FeatureNames {
     }
 }
 
+/// Whether these are steps of which none has a list.
+fn lacks_lists(values: FeatureValue<'_>) -> Result<bool> {
+    let FeatureValue::Steps(body) = values else { return Ok(false) };
+    let mut lacks = true;
+    each_step(body, |list| {
+        lacks &= list.is_none();
+        Ok(())
+    })?;
+    Ok(lacks)
+}
+
 /// A block of rows being built.
 pub(crate) struct RowBuilder<'a> {
     layout: &'a FeatureLayout,
@@ -67,8 +78,8 @@ impl<'a> RowBuilder<'a> {
             }
             match names.find(name, &mut guess).and_then(|slot| found.get_mut(slot)) {
                 Some(slot) => *slot = Some(values),
-                // Without a step nothing told its type.
-                None if values == FeatureValue::Steps(&[]) => {}
+                // Nothing told its type.
+                None if lacks_lists(values)? => {}
                 None => return Err(Error::content(format!("feature {name} is not in the schema; {REMEDY}"))),
             }
             Ok(())

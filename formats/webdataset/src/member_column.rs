@@ -43,6 +43,9 @@ impl<'a> MemberColumn<'a> {
                     (field.name(), FieldType::of(field).map_or_else(|_| other.to_string(), |kind| kind.to_string()));
                 let error = Error::unsupported(format!("field {name} of type {kind} can't be a tar member"));
                 let error = match FieldType::of(field) {
+                    Ok(FieldType::List { element: BinaryView, depth: 1 }) if name.contains('.') => {
+                        error.hint(format!("pack to a format of columns, or make a member of each value of files with `spread={name}=N`"))
+                    }
                     Ok(FieldType::List { element: BinaryView, depth: 1 }) => error.hint(format!(
                         "pack to a format of columns, or make a member of each value of files with `spread={name}=N`, and name it as a file \
                          with `field={name}={name}.jpg`"

@@ -79,7 +79,12 @@ impl Jpegs {
         let name = &self.options.from;
         let from = field(layout, name, &[DataType::UInt8])?;
         let described = |part: &str| layout.field(&format!("{name}.{part}")).is_some_and(|field| field.part);
-        if !from.ragged || from.shape.len() != 1 || described("shape") || described("lengths") {
+        if described("lengths") {
+            return Err(Error::config(format!(
+                "field {name} has several pictures a sample, and the GPU decodes one of each"
+            )));
+        }
+        if !from.ragged || from.shape.len() != 1 || described("shape") {
             let text = "holds no JPEGs: ask the loader for its bytes as they are (FieldKind::Bytes)";
             return Err(Error::config(format!("field {name} {text}")));
         }

@@ -24,8 +24,14 @@ pub(super) fn warn(sink: &dyn Sink, schema: &Schema, observer: &dyn Observer) {
     let media = schema.fields().iter().filter(|field| field.metadata().get(HUGGINGFACE).is_some_and(is_medium));
     let media: Vec<&str> = media.map(|field| field.name().as_str()).filter(|name| !is_extension(name)).collect();
     if let (Some(first), false) = (media.first(), sink.typed()) {
+        // Fields of the values of a list get theirs with the list.
+        let numbered = first.rsplit_once('.').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+        let setting = match numbered {
+            Some((list, _)) => format!("`field={list}={list}.EXTENSION`"),
+            None => format!("`field={first}=EXTENSION`"),
+        };
         let text = format!(
-            "readers of these shards decode fields by their extensions, and these have none: {}; `field={first}=EXTENSION` gives \
+            "readers of these shards decode fields by their extensions, and these have none: {}; {setting} gives \
              one, such as jpg, png or wav",
             some_of(&media)
         );

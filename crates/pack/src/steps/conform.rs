@@ -139,9 +139,17 @@ fn ones(column: &ArrayRef, item: &Arc<Field>) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, nulls).map_err(bug)?))
 }
 
-/// Tensors as ragged arrays, or as lists; ragged arrays of one dimension as lists; single values as lists of one.
+/// Tensors as ragged arrays, or as lists; ragged arrays of one dimension as lists; single values as lists of one; lists of text as lists
+/// of its bytes.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || differ(found, wanted);
+    if let (Some(lists), DataType::List(item)) = (column.as_list_opt::<i32>(), wanted.data_type())
+        && let (Some(texts), DataType::BinaryView) = (lists.values().as_string_view_opt(), item.data_type())
+    {
+        let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+        let lists = ListArray::try_new(item.clone(), offsets, Arc::new(texts.clone().to_binary_view()), nulls);
+        return Ok(Arc::new(lists.map_err(|e| Error::bug(e.to_string()))?));
+    }
     if let (Ok(FieldType::Scalar(_) | FieldType::Blob), DataType::List(item)) =
         (FieldType::of(found), wanted.data_type())
     {

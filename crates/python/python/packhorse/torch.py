@@ -103,7 +103,9 @@ def _arrays(dataset: Dataset, described: list[Described]) -> frozenset[str]:
     sources = [(name, source, kind) for name, source, kind, *_ in described] or [(name, name, "auto") for name in kinds]
 
     def is_array(source: str, kind: str) -> bool:
-        return kind == "ragged" or any(_ARRAY.match(kinds.get(one, "")) for one in source.split(";"))
+        held = [kinds.get(one, "") for one in source.split(";")]
+        of_blobs = any(one.endswith("blob>") for one in held)
+        return kind == "ragged" and not of_blobs or any(_ARRAY.match(one) for one in held)
 
     return frozenset(name for name, source, kind in sources if is_array(source, kind))
 
@@ -113,7 +115,7 @@ def _rows(values: Array | Ragged | Lists, is_array: bool) -> Any:
     if isinstance(values, Array):
         return values.torch()
     if isinstance(values, Lists):
-        is_bytes = not is_array and values.values.dtype == "uint8"
+        is_bytes = not is_array and values.values.dtype == "uint8" and values.values.ndim == 1
         return values.bytes() if is_bytes else each(lambda array: array.torch(), list(values))
     if not is_array and values.shapes is None and values.values.dtype == "uint8" and values.values.ndim == 1:
         return values.bytes()

@@ -411,7 +411,7 @@ fn remedy(one: &Field, other: &Field) -> &'static str {
             Ok(Tensor { element: a, .. } | Ragged { element: a, .. }),
             Ok(Tensor { element: b, .. } | Ragged { element: b, .. }),
         ) if a == b => "open them apart, or pack them with `ragged`",
-        (Ok(a), Ok(b)) if a.element() == b.element() => "open them apart",
+        (Ok(a), Ok(b)) if a.element() == b.element() || a.holds_blobs() || b.holds_blobs() => "open them apart",
         _ => "open them apart, or pack them with `cast`",
     }
 }

@@ -6,8 +6,8 @@ use crate::Value;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
-    Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
-    number_bytes, value_bytes,
+    Code, Codec, DataType, Error, Field, Kind, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
+    json, number_bytes, value_bytes,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
 use std::borrow::Cow;
@@ -140,7 +140,12 @@ impl FieldDecoder {
             FieldDecoder::Lengths { level } => 8 * lengths(value, *level)?.len(),
             FieldDecoder::Listed { one } => {
                 let (_, width, inner) = one.pixels();
-                pieces(value)?.len() * width * inner.iter().product::<usize>()
+                let (count, each) = (pieces(value)?.len(), width * inner.iter().product::<usize>());
+                let few = count.checked_mul(each).filter(|bytes| i32::try_from(*bytes).is_ok());
+                few.ok_or_else(|| {
+                    let message = format!("has {count} pictures, which are over 2 GiB of pixels");
+                    Error::new(Kind::Limit, message).hint("ask for smaller ones")
+                })?
             }
             FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;

@@ -39,9 +39,7 @@ fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>>
             return Err(Error::content(message));
         }
         shape.push(first);
-        let (from, to) = (level.value_offsets().first(), level.value_offsets().last());
-        let (from, to) = from.zip(to).map_or((0, 0), |(from, to)| (*from as usize, *to as usize));
-        lists = level.values().slice(from, to - from);
+        lists = inside_of(level);
     }
     Ok(shape)
 }
@@ -104,5 +102,5 @@ fn inside_of<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
 }
 
 pub(super) fn unlike_others() -> Error {
-    Error::content("holds bytes, unlike the samples before")
+    Error::content("is of another type than in the samples before")
 }

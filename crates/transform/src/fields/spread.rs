@@ -3,7 +3,7 @@
 use crate::casts::of_row;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt64Array};
-use packhorse_core::{DataType, Error, Field, FieldType, HUGGINGFACE, Result, Rows, with_metadata};
+use packhorse_core::{DataType, Error, Field, FieldType, HUGGINGFACE, Result, Rows, counted, with_metadata};
 
 /// The most fields of a list.
 const MOST: usize = 1000;
@@ -19,34 +19,30 @@ pub(super) fn count(field: &str, text: &str) -> Result<usize> {
 /// Errors (kind `Config`): a field that holds no lists.
 pub(super) fn fields(field: &Field, count: usize) -> Result<Vec<Field>> {
     let item = match FieldType::of(field)? {
-        FieldType::List { element, depth: 2.. } if field.metadata().contains_key(HUGGINGFACE) => {
-            return Err(refused(field, &format!("lists of lists of {element}")));
-        }
         FieldType::List { element, depth: depth @ 2.. } => FieldType::List { element, depth: depth - 1 },
         FieldType::List { element: DataType::BinaryView, .. } => FieldType::Blob,
         FieldType::List { element: DataType::Utf8View, .. } => FieldType::Text,
         FieldType::List { element, .. } => FieldType::Scalar(element),
-        other => return Err(refused(field, &other.to_string())),
+        other => {
+            let message = format!("field {} holds {other}, and `spread` takes lists of varying length", field.name());
+            return Err(Error::config(message).in_field(field.name()));
+        }
     };
     let (stem, extension) = match field.name().rsplit_once('.') {
         Some((stem, extension)) => (stem, format!(".{extension}")),
         None => (field.name().as_str(), String::new()),
     };
-    let of_item =
-        |feature: &String| Some(serde_json::from_str::<serde_json::Value>(feature).ok()?.get("feature")?.to_string());
+    let feature = field.metadata().get(HUGGINGFACE);
+    let feature = feature.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    let of_item = feature.as_ref().and_then(|feature| Some(feature.get("feature")?.to_string()));
     let one = |at: usize| {
         let one = item.field(&format!("{stem}.{at}{extension}"), true);
         field.metadata().iter().fold(one, |one, (name, value)| match name.as_str() {
-            HUGGINGFACE => of_item(value).into_iter().fold(one, |one, feature| with_metadata(one, name, &feature)),
+            HUGGINGFACE => of_item.iter().fold(one, |one, feature| with_metadata(one, name, feature)),
             _ => with_metadata(one, name, value),
         })
     };
     Ok((0..count).map(one).collect())
-}
-
-fn refused(field: &Field, holds: &str) -> Error {
-    let error = Error::config(format!("field {} holds {holds}, and `spread` takes lists", field.name()));
-    error.in_field(field.name())
 }
 
 /// The columns of [`fields`]; null where a sample has fewer values.
@@ -56,7 +52,8 @@ pub(super) fn columns(rows: &Rows, name: &str, lists: &ArrayRef, count: usize) -
     let lists = lists.as_list_opt::<i32>().ok_or_else(|| Error::bug(format!("field {name} is not a list")))?;
     let length = |row: usize| if lists.is_null(row) { 0 } else { lists.value_length(row).unsigned_abs() as usize };
     if let Some(row) = (0..lists.len()).find(|row| length(*row) > count) {
-        let text = format!("{name} has {} values here, and `spread` makes {count} fields", length(row));
+        let text =
+            format!("{name} has {} values here, and `spread` makes {}", length(row), counted(count as u64, "field"));
         return Err(of_row(rows, row, name, text).hint(format!("give it more fields: `spread={name}={}`", length(row))));
     }
     let starts = lists.value_offsets();
