@@ -127,7 +127,9 @@ pub(crate) fn pictures(layout: &Layout, name: &str) -> Result<((u32, u32), u32, 
     let found = field(layout, name, &[DataType::UInt8])?;
     if found.ragged && found.shape.len() == 4 {
         let message = format!("field {name} has several pictures a sample, and a GPU finishes one of each");
-        return Err(Error::config(message).in_field(name).hint("as a field that is not required the processors normalise it"));
+        return Err(Error::config(message)
+            .in_field(name)
+            .hint("as a field that is not required the processors normalise it"));
     }
     let [_, height, width, channels] = found.shape[..] else {
         return Err(Error::config(format!("field {name} has no pictures of one size: {:?}", found.shape)));
