@@ -35,7 +35,8 @@ pub(crate) struct Joining {
 impl Joining {
     /// A column of arrays of one shape, or of one value, as arrays of any shape or lists where those of the dataset are.
     fn widened<'f>(&self, field: &'f Field) -> Cow<'f, Field> {
-        let joined = self.ragged.get(field.name()).and_then(|known| join(field, known, Shapes::Ragged));
+        let other = self.ragged.get(field.name()).filter(|known| !same_type(field, known));
+        let joined = other.and_then(|known| join(field, known, Shapes::Ragged));
         let Some(joined) = joined else { return Cow::Borrowed(field) };
         let notes = [PACKED, LOGICAL].into_iter().filter_map(|name| Some((name, field.metadata().get(name)?)));
         let joined = notes.fold(joined, |joined, (name, note)| with_metadata(joined, name, note));
