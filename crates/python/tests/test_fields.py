@@ -1235,6 +1235,25 @@ def test_several_pictures_a_sample(tmp_path, to):
         many.batch([0], {"image": packhorse.Image("images")})
 
 
+def test_nulls_inside_lists_are_filled_on_request(tmp_path):
+    """Interleaved documents have a picture or a text at each place, and null at the other."""
+    images = pa.array([[{"bytes": b"one", "path": None}, None], [None, {"bytes": b"two", "path": None}], None])
+    columns = {"images": images, "texts": [[None, "b"], ["c", None], []], "x": [[[1.5, None]], [], [[None]]], "n": [[1, None], [], []]}
+    pa.parquet.write_table(pa.table(columns), tmp_path / "table.parquet")
+    with pytest.raises(packhorse.UnsupportedError, match="read"):
+        packhorse.open(tmp_path / "table.parquet").batch([0], ["images"])
+    dataset = packhorse.open(tmp_path / "table.parquet", read={"fill": "images,texts,x", "columns": "images,texts,x"})
+    batch = dataset.batch([0, 1])
+    assert batch["images"].bytes() == [[b"one", b""], [b"", b"two"]]
+    assert batch["texts"].strings() == ['["","b"]', '["c",""]']
+    assert np.isnan(batch["x"][0][0]).tolist() == [False, True]
+    assert dataset[2].get("images") is None
+    with pytest.raises(packhorse.ConfigError, match="no column image;"):
+        packhorse.open(tmp_path / "table.parquet", read={"fill": "image"})
+    with pytest.raises(packhorse.UnsupportedError):
+        packhorse.open(tmp_path / "table.parquet", read={"fill": "n", "columns": "n"}).batch([0])
+
+
 def test_several_pictures_a_sample_in_torch(tmp_path):
     """Pictures of lists, also of lists in lists, are tensors, and bytes are bytes."""
     torch = pytest.importorskip("torch")

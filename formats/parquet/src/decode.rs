@@ -6,7 +6,8 @@ use crate::mapping::{MappedColumn, Mapping};
 use crate::temporal;
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, Float64Array, LargeListArray, ListArray,
+    RecordBatch, RecordBatchOptions, Scalar, StringViewArray, make_array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
@@ -52,12 +53,18 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
             _ => array,
         };
     }
+    if column.filled {
+        array = filled(&array)?;
+    }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?).map_err(|e| match e.kind() {
         Kind::Content => e.hint("write the file again"),
         _ => e
             .hint("fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`")
             .hint(match column.kind.element() {
-                Some(DataType::BinaryView) => "`on-error=skip` leaves such samples out",
+                Some(DataType::BinaryView) => "`read=fill=NAME`, with `from` the format, makes empty bytes of them",
+                Some(DataType::Utf8View | DataType::Float32 | DataType::Float64) => {
+                    "`read=fill=NAME`, with `from` the format, makes empty text or NaN of them, `read=json=NAME` JSON of the column"
+                }
                 _ => "`read=json=NAME`, with `from` the format, reads a column as JSON",
             }),
     })?;
@@ -70,6 +77,37 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         });
     }
     Ok(array)
+}
+
+/// Lists whose nulls are empty text or bytes, or NaN; nulls of other types, and lists that are null, stay.
+fn filled(array: &ArrayRef) -> Result<ArrayRef> {
+    use DataType::{
+        Binary, BinaryView, FixedSizeList, Float32, Float64, LargeBinary, LargeList, LargeUtf8, List, Utf8, Utf8View,
+    };
+    let inside = match array.data_type() {
+        List(_) => array.as_list::<i32>().values(),
+        LargeList(_) => array.as_list::<i64>().values(),
+        FixedSizeList(..) => array.as_fixed_size_list().values(),
+        _ => return Ok(Arc::clone(array)),
+    };
+    let blank: Option<ArrayRef> = match inside.data_type() {
+        _ if inside.null_count() == 0 => None,
+        Float32 => Some(Arc::new(Float32Array::from(vec![f32::NAN]))),
+        Float64 => Some(Arc::new(Float64Array::from(vec![f64::NAN]))),
+        kind @ (Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView) => {
+            Some(with_nulls(&arrow_array::new_null_array(kind, 1), None)?)
+        }
+        _ => None,
+    };
+    let inside = match (blank, inside.nulls()) {
+        (Some(blank), Some(nulls)) => {
+            let valid = BooleanArray::new(nulls.inner().clone(), None);
+            arrow_select::zip::zip(&valid, inside, &Scalar::new(blank)).map_err(damaged)?
+        }
+        _ => filled(inside)?,
+    };
+    let lists = array.to_data().into_builder().child_data(vec![inside.to_data()]).build();
+    lists.map(make_array).map_err(damaged)
 }
 
 /// Whole numbers as text: keys.

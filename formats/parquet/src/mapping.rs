@@ -50,6 +50,8 @@ pub(crate) struct MappedColumn {
     pub(crate) unread: bool,
     /// Whether its values are read as JSON text.
     pub(crate) json: bool,
+    /// Whether nulls inside its lists are empty values.
+    pub(crate) filled: bool,
     /// The position of the paths beside the bytes of pictures: a picture that has a path alone is refused.
     pub(crate) paths: Option<usize>,
 }
@@ -116,6 +118,8 @@ impl Mapping {
         found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(MappedColumn::forget);
         let empty = omitted.iter().filter(|omission| omission.empty).map(|omission| omission.field.as_str());
         choice.check_json(file)?;
+        choice.check_fill(&found.iter().map(|column| column.field.name().as_str()).collect::<Vec<_>>())?;
+        found.iter_mut().for_each(|column| column.filled = choice.fills(column.field.name()));
         choice.check(found.iter().map(|column| column.field.name().as_str()).chain(empty))?;
         let mut columns: Vec<MappedColumn> =
             found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
@@ -163,7 +167,7 @@ fn as_json(file: &Field, root: usize) -> Result<MappedColumn> {
     }
     let field = with_metadata(FieldType::Text.field(file.name(), file.is_nullable()), LOGICAL, "json");
     let (kind, path) = (FieldType::Text, Vec::new());
-    Ok(MappedColumn { field, kind, root, path, strict: false, unread: false, json: true, paths: None })
+    Ok(MappedColumn { field, kind, root, path, strict: false, unread: false, json: true, filled: false, paths: None })
 }
 
 /// A column that our sink wrote.
@@ -174,7 +178,17 @@ fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
         FieldType::List { .. } => listed_image_parts(file).map(|(_, bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
-    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false, json: false, paths: None })
+    Ok(MappedColumn {
+        field: wanted.clone(),
+        kind,
+        root,
+        path,
+        strict: false,
+        unread: false,
+        json: false,
+        filled: false,
+        paths: None,
+    })
 }
 
 /// The place of a column or of a part of a struct.
@@ -293,6 +307,7 @@ impl Found<'_> {
                 strict: false,
                 unread: true,
                 json: false,
+                filled: false,
                 paths: None,
             });
         } else if self.choice.wants_within(name) {
@@ -343,6 +358,7 @@ fn column(
         strict,
         unread: false,
         json: false,
+        filled: false,
         paths: None,
     })
 }

@@ -60,6 +60,16 @@ impl IpcOptions {
     }
 }
 
+/// Refuses a name given to `option` that the file lacks.
+fn check_names(option: &str, names: &BTreeSet<String>, known: &[&str]) -> Result<()> {
+    let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let error = Error::config(format!("`{option}`: there is no column {name}; there are {}", some_of(known)));
+    Err(match nearest(name, known.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error,
+    })
+}
+
 /// The columns to read, and the policy for unsupported ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnSelection {
@@ -72,6 +82,8 @@ pub(crate) struct ColumnSelection {
     unread: BTreeSet<String>,
     /// Columns that are read as JSON text.
     json: BTreeSet<String>,
+    /// Fields whose nulls inside lists are empty values.
+    fill: BTreeSet<String>,
     /// Leaves out unsupported columns instead of refusing the file.
     pub(crate) skip: bool,
 }
@@ -79,15 +91,18 @@ pub(crate) struct ColumnSelection {
 impl ColumnSelection {
     /// From the options of a source.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["columns", "json", "unread", "unsupported"])?;
+        options.only(&["columns", "fill", "json", "unread", "unsupported"])?;
         let skip = options.choose("unsupported", &[("fail", false), ("skip", true)])?;
         let globs = options.get("columns").map(|list| {
             list.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(matcher).collect::<Result<Vec<_>>>()
         });
         let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
-        let json = options.get("json").unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
-        let json = json.map(str::to_owned).collect();
-        Ok(Self { globs: globs.transpose()?, only: None, fields: None, unread, json, skip })
+        let names = |option: &str| {
+            let names = options.get(option).unwrap_or_default().split(',').map(str::trim);
+            names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let (json, fill) = (names("json"), names("fill"));
+        Ok(Self { globs: globs.transpose()?, only: None, fields: None, unread, json, fill, skip })
     }
 
     /// The same selection with only the field `name`, to test whether it can be read.
@@ -115,16 +130,20 @@ impl ColumnSelection {
         name != KEY && self.json.contains(name)
     }
 
+    /// Whether nulls inside the lists of the field `name` are empty values.
+    pub(crate) fn fills(&self, name: &str) -> bool {
+        self.fill.contains(name)
+    }
+
     /// Refuses the name of a column to read as JSON that the file lacks.
     pub(crate) fn check_json(&self, file: &Schema) -> Result<()> {
-        let has = |name: &&String| file.field_with_name(name).is_ok();
-        let Some(name) = self.json.iter().find(|name| !has(name)) else { return Ok(()) };
         let known: Vec<&str> = file.fields().iter().map(|field| field.name().as_str()).collect();
-        let error = Error::config(format!("`json`: there is no column {name}; there are {}", some_of(&known)));
-        Err(match nearest(name, known) {
-            Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error,
-        })
+        check_names("json", &self.json, &known)
+    }
+
+    /// Refuses the name of a field to fill that is not among those of the file.
+    pub(crate) fn check_fill(&self, known: &[&str]) -> Result<()> {
+        check_names("fill", &self.fill, known)
     }
 
     /// Whether the column `name` is selected: a glob matches it, or there are no globs.
