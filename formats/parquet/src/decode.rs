@@ -129,6 +129,10 @@ fn has_bytes(array: &ArrayRef, bytes: usize, paths: usize, strict: bool) -> Resu
     if let Some(inside) = inside {
         return has_bytes(inside, bytes, paths, false);
     }
+    let parts = array.as_struct_opt().map(|parts| parts.columns()).unwrap_or_default();
+    if parts.get(paths).is_some_and(|paths| *paths.data_type() == DataType::Null) {
+        return Ok(());
+    }
     let (bytes, paths) = (part_of(array, bytes, strict)?, part_of(array, paths, strict)?);
     if bytes.null_count() == 0 {
         return Ok(());

@@ -46,7 +46,11 @@ pub(crate) fn image_parts(field: &Field) -> Option<(usize, usize)> {
     let (bytes, path) = (position(BYTES)?, position(PATH)?);
     let sound = parts.len() == 2
         && matches!(parts.get(bytes)?.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-        && matches!(parts.get(path)?.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+        // Paths that are all missing have no type.
+        && matches!(
+            parts.get(path)?.data_type(),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null
+        );
     sound.then_some((bytes, path))
 }
 
