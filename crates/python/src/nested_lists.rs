@@ -67,7 +67,7 @@ impl NestedLists {
                 let message = format!("field {name} has lists of {}, and {} is wanted", found.element, self.element);
                 return Err(Error::content(message).in_field(name).hint("convert it").into());
             }
-            self.bytes.extend(found.bytes.into_iter().take(if length > 0 { usize::MAX } else { 0 }));
+            self.bytes.extend(found.bytes);
             own.push(length);
             return Ok(());
         }

@@ -155,7 +155,7 @@ impl Look<'_> {
         }
         let held = FieldType::of(&stored)?;
         let blob = matches!(held, FieldType::Blob | FieldType::Text);
-        let in_lists = matches!(held, FieldType::List { element: DataType::BinaryView, .. });
+        let in_lists = held.holds_blobs() && !blob;
         let cell = match &self.field.kind {
             FieldKind::Picture(view) if in_lists => {
                 let (height, width) = self.listed(view)?;

@@ -12,7 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, ListArray};
 use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
-    Code, DataType, ENCODING, Error, Field, HUGGINGFACE, KEY, Kind, Limits, Result, Rows, SchemaRef, key_column,
+    Code, ENCODING, Error, Field, FieldType, HUGGINGFACE, KEY, Kind, Limits, Result, Rows, SchemaRef, key_column,
     with_metadata,
 };
 use std::fmt::Write as _;
@@ -184,13 +184,7 @@ fn count(counts: &mut Counts, what: &str) {
 
 /// Whether a column holds images, also several a sample, in lists.
 fn is_picture(field: &Field) -> bool {
-    fn holds_bytes(data_type: &DataType) -> bool {
-        match data_type {
-            DataType::List(item) => holds_bytes(item.data_type()),
-            other => matches!(other, DataType::BinaryView | DataType::LargeBinary),
-        }
-    }
-    let bytes = holds_bytes(field.data_type());
+    let bytes = FieldType::of(field).is_ok_and(|kind| kind.holds_blobs());
     let is_told = || field.metadata().get(HUGGINGFACE).is_some_and(|feature| feature.contains("\"Image\""));
     bytes && (ImageFormat::is_claimed(field.name()) || is_told())
 }

@@ -5,7 +5,7 @@ use arrow_array::builder::{BinaryViewBuilder, ListBuilder};
 use arrow_array::{Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow_schema::{Field, Schema};
 use jpeg_encoder::ColorType;
-use packhorse_core::KEY;
+use packhorse_core::{DataType, KEY};
 
 fn image(options: ImageOptions) -> Image {
     Image::new(options, Limits::default()).unwrap()
